@@ -6,8 +6,7 @@ PEERS  ?= .venv-peers
 MOA    ?= .venv-peers-moa
 PIP    := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-unit test-rest test-all test-capymoa check test-sdist docs book paper bench bench-peers
-.PHONY: how-far torture setup clean
+.PHONY: demo test test-unit test-rest check docs paper bench bench-peers torture setup clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo
@@ -23,56 +22,37 @@ demo: $(VENV)/.demo
 # One thread of BLAS a process: there is a process a core already
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations=20
 
-# all of unit and the quick part of integration: five minutes on two cores
+# the quick part of unit and of integration: five minutes on two cores
 test: setup
 	$(PYTEST) -m 'not slow' tests/integration tests/unit
 
 test-unit: setup
-	$(PYTEST) tests/unit
+	$(PYTEST) -m 'not slow' tests/unit
 
-# what `make test` leaves out: the slow part of integration, the laws on more examples, the short form of torture
-test-rest: setup
+# what `make test` leaves out: what is marked slow, the laws on more examples, the short form of torture, what needs a
+# browser, a notebook or skada, and the numeric tests as other processors compute
+test-rest: $(VENV)/.rest
 	$(PYTEST) -m 'slow or hypothesis or budget' --hypothesis-profile thorough tests/integration tests/unit
 	$(PYTEST) tests/torture
-
-# everything
-test-all: test test-rest test-capymoa
-
-# CapyMOA wants an older pandas than constraints.txt pins, and Java 17; needs no torch
-test-capymoa: $(MOA)/.ready
-	$(MOA)/bin/python -m pytest tests/integration/with_capymoa
-
-$(MOA)/.ready: pyproject.toml constraints.txt
-	test -x $(MOA)/bin/python || $(PYTHON) -m venv $(MOA)
-	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
-	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[capymoa]' pytest
-	touch $@
+	$(PYTEST) tests/integration/page tests/integration/test_notebooks.py tests/unit/adaptors/test_skada.py
+	$(BIN)/python tests/processors.py
 
 check: setup
-	$(BIN)/ruff check src tests bench examples docs release
-	$(BIN)/ruff format --check src tests bench examples docs release
+	$(BIN)/ruff check src tests bench reproduction examples docs release
+	$(BIN)/ruff format --check src tests bench reproduction examples docs release
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python docs/lint.py
 	$(BIN)/python release/check.py
-
-# the source archive: built, installed in an environment of its own, and all its tests; ONLY=tests/unit for some
-test-sdist: setup
-	$(BIN)/python release/check.py --all $(if $(ONLY),--only '$(ONLY)')
 
 # the pages as a site, offline; warnings are errors; QUICK=1 shows the examples of the gallery without running them
 docs: setup
-	$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python $(PIP) --constraint constraints.txt --requirement docs/requirements.txt
 	$(if $(QUICK),HEDGEROW_DOCS_QUICK=1 )$(BIN)/python -m sphinx -W --keep-going -q -c docs -d out/docs-cache . out/docs
 	@echo 'Open file://$(CURDIR)/out/docs/index.html'
 
-# the book of results: pages made of the rows in book/rows (docs/book), and the measured figures of docs/which.md
-book: setup
-	$(BIN)/python -m bench.book
-
 # the whole experiment section on the real data (HEDGEROW_DATA), about ten minutes on two cores
 paper: setup
-	$(BIN)/hedgerow paper --out out/paper --resume
+	$(BIN)/python -m reproduction --out out/paper --resume
 
 # every figure of bench/RESULTS.md, side by side on this machine (HEDGEROW_DATA for the real tasks), hours in all;
 # ONLY="replay fleet keys=2000" for some: `python -m bench --list` has their names and options
@@ -80,13 +60,9 @@ bench: setup
 	$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m bench $(ONLY)
 
-# what many workers would do, simulated from what one and two did: docs/how-far-it-goes.md
-how-far: setup
-	$(BIN)/python -m bench.scale
-
 # kills, broken files, full disks, mutated models, senseless requests, a million events: the long form, hours;
 # ONLY=test_kills.py for some
-torture: setup
+torture: $(VENV)/.rest
 	TORTURE=long $(BIN)/python -m pytest -s tests/torture$(if $(ONLY),/$(ONLY)) --durations=20
 	$(BIN)/python -m bench --pages
 
@@ -94,10 +70,10 @@ torture: setup
 # ONLY="tasks=dslr,webcam limit=240" for some; what is in bench/rows/peers.jsonl is not run again
 bench-peers:
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python $(PIP) --constraint constraints.txt --editable '.[peers]'
+	$(PEERS)/bin/python $(PIP) --constraint constraints.txt --editable '.[bench]'
 	test -x $(MOA)/bin/python || $(PYTHON) -m venv $(MOA)
 	grep -v '^pandas==' constraints.txt > $(MOA)/constraints.txt
-	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[peers-moa]'
+	$(MOA)/bin/python $(PIP) --constraint $(MOA)/constraints.txt --editable '.[files,lab]' capymoa pandas==2.3.3 seglearn
 	for env in $(PEERS) $(MOA); do $$env/bin/python -m bench peers $(ONLY) || exit 1; done
 	$(PEERS)/bin/python -m bench tables numbers $(ONLY)
 
@@ -112,10 +88,15 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 
 # all extras and the tools of developers: tests, checks, pages, benchmarks
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@echo 'Installing all extras and the tools of developers into $(VENV): 2.3 GB, some minutes'
+	@echo 'Installing all extras and the tools of developers into $(VENV): 1.9 GB, some minutes'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python $(PIP) --constraint constraints.txt --editable '.[dev]'
 	@touch $(VENV)/.demo $@
+
+# what the tests in a browser, of notebooks and of skada need beside
+$(VENV)/.rest: $(VENV)/.ready tests/requirements.txt
+	@$(BIN)/python $(PIP) --constraint constraints.txt --requirement tests/requirements.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) $(PEERS) $(MOA) hedgerow-demo out docs/api docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,14 +20,20 @@ from bench.record import ROWS, record
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("words", nargs="*", metavar="NAME | NAME=VALUE")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=ROWS)
-    parser.add_argument("--pages", action="store_true", help="write the pages from the rows, run nothing")
+    parser.add_argument(
+        "--pages", action="store_true", help="write the pages from the rows, run nothing"
+    )
     parser.add_argument("--list", action="store_true", help="the benchmarks and their options")
     given = parser.parse_args()
-    names = [word for word in given.words if "=" not in word] or [n for n in pages.BENCHMARKS if n not in pages.BY_NAME]
+    names = [word for word in given.words if "=" not in word] or [
+        n for n in pages.BENCHMARKS if n not in pages.BY_NAME
+    ]
     options = dict(word.split("=", 1) for word in given.words if "=" in word)
     if given.list:
         for name in pages.BENCHMARKS:
@@ -38,14 +44,22 @@ def main() -> int:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(pages.BENCHMARKS)}")
     failed = []
     for name in () if given.pages else names:
-        taken = {key: type(default)(options[key]) for key, default in _options(name).items() if key in options}
+        taken = {
+            key: type(default)(options[key])
+            for key, default in _options(name).items()
+            if key in options
+        }
         threads = 1 if pages.BENCHMARKS[name][0] == "speed" else None
         try:
             with threadpool_limits(threads):
                 for row in pages.function(name)(given.quick, **taken):
                     record(name, row, out=given.out)
                     shown = {**row.setting, **row.figures}.items()
-                    print(name, *(f"{key}: {pages.number(value)}," for key, value in shown), flush=True)
+                    print(
+                        name,
+                        *(f"{key}: {pages.number(value)}," for key, value in shown),
+                        flush=True,
+                    )
         except Exception as error:  # a broken benchmark must not lose the figures of the others
             failed.append(f"{name}: {type(error).__name__}: {error}")
     if given.out == ROWS and not given.quick:

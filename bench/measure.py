@@ -64,7 +64,11 @@ def domains(size: Size, rows: int, warmup: int) -> tuple[list[Domain], Domain, D
     def domain(name: str, N: int) -> Domain:
         codes = rng.permutation(np.arange(N) % size.K)
         shift = rng.normal(size=size.m) / np.sqrt(size.m)
-        return Domain(name, centres[codes] + 0.5 * shift + rng.normal(size=(N, size.m)) / np.sqrt(size.m), codes)
+        return Domain(
+            name,
+            centres[codes] + 0.5 * shift + rng.normal(size=(N, size.m)) / np.sqrt(size.m),
+            codes,
+        )
 
     sources = [domain(f"source {i}", rows) for i in range(size.n)]
     target = domain("target", warmup + size.stream)
@@ -90,15 +94,25 @@ print(json.dumps(getattr(importlib.import_module(module), name)(*arguments)))
 """
 
 
-def spawn(function: Callable[..., Any], *arguments: Any, env: Mapping[str, str] = {}, **options: Any) -> Any:
+def spawn(
+    function: Callable[..., Any], *arguments: Any, env: Mapping[str, str] = {}, **options: Any
+) -> Any:
     """A function of a module in a process of its own; its result is the last line that the process prints."""
-    words = [function.__module__, function.__name__, [str(a) if isinstance(a, Path) else a for a in arguments]]
+    words = [
+        function.__module__,
+        function.__name__,
+        [str(a) if isinstance(a, Path) else a for a in arguments],
+    ]
     path = os.pathsep.join([str(ROOT), *sys.path])
     command = [sys.executable, "-c", CALL, json.dumps(words)]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path, **env}, text=True, **options)
+    return subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": path, **env}, text=True, **options
+    )
 
 
-def child(function: Callable[..., Any], *arguments: Any, env: Mapping[str, str] = {}, **options: Any) -> Any:
+def child(
+    function: Callable[..., Any], *arguments: Any, env: Mapping[str, str] = {}, **options: Any
+) -> Any:
     """The result of such a process; a crash of it is an error here."""
     pipe = subprocess.PIPE
     with spawn(function, *arguments, env=env, stdout=pipe, stderr=pipe) as process:

@@ -17,7 +17,9 @@ from bench.tables import made, measured
 from bench.tasks import tracked
 from hedgerow import OnlineTransferRegressor
 
-REFIT, EARLY, COVERAGE = 50, 50, 0.9
+REFIT = 50
+EARLY = 50
+COVERAGE = 0.9
 Array = np.ndarray[Any, Any]
 
 
@@ -39,7 +41,9 @@ def tasks_of(name: str) -> list[tuple[str, Task]]:
         return [
             (
                 str(target["target"]),
-                Task(*(np.asarray(data[f"{k}.{a}"], float) for a in ("Xs", "ys", "ds", "Xt", "yt"))),
+                Task(
+                    *(np.asarray(data[f"{k}.{a}"], float) for a in ("Xs", "ys", "ds", "Xt", "yt"))
+                ),
             )
             for k, target in enumerate(meta[name]["targets"])
         ]
@@ -57,7 +61,9 @@ Run = Callable[[Task], tuple[Array, Array | None]]
 
 def own(task: Task) -> tuple[Array, Array | None]:
     """Ours, in one call."""
-    reg = OnlineTransferRegressor(coverage=COVERAGE).fit(task.X, task.y, sample_domain=task.domain.astype(int))
+    reg = OnlineTransferRegressor(coverage=COVERAGE).fit(
+        task.X, task.y, sample_domain=task.domain.astype(int)
+    )
     trace = reg.trace_then_learn(task.stream, task.labels)
     return trace.predictions, trace.half[:, 0]
 
@@ -72,12 +78,16 @@ def refitted(make: Callable[[], Any], every: int = REFIT, domain: bool = False) 
         return np.hstack([X, numbers[:, None] == np.arange(most)]) if domain else X
 
     def run(task: Task) -> tuple[Array, Array | None]:
-        n, S = len(task.labels), int(task.domain.max()) + 2
+        n = len(task.labels)
+        S = int(task.domain.max()) + 2
         rows = columns(task.stream, np.full(n, S - 1), S)
-        X, p = columns(task.X, task.domain, S), np.empty(n)
+        X = columns(task.X, task.domain, S)
+        p = np.empty(n)
         for begin in range(0, n, every or n):
             end = begin + (every or n)
-            model = make().fit(np.vstack([X, rows[:begin]]), np.concatenate([task.y, task.labels[:begin]]))
+            model = make().fit(
+                np.vstack([X, rows[:begin]]), np.concatenate([task.y, task.labels[:begin]])
+            )
             p[begin:end] = model.predict(rows[begin:end])
         return p, None
 
@@ -91,7 +101,8 @@ def river(make: Callable[[], Any], pretrained: bool = True) -> Run:
         from river import compose, preprocessing
 
         model = compose.Pipeline(preprocessing.StandardScaler(), make())
-        centre, scale = task.y.mean(), task.y.std()
+        centre = task.y.mean()
+        scale = task.y.std()
         for t in np.random.default_rng(0).permutation(len(task.y)) if pretrained else ():
             model.learn_one(dict(enumerate(task.X[t].tolist())), (task.y[t] - centre) / scale)
         p = np.empty(len(task.labels))
@@ -109,8 +120,10 @@ def vowpal(task: Task) -> tuple[Array, Array | None]:
     from vowpalwabbit import pyvw
 
     model = pyvw.Workspace("--quiet -q ::")
-    mean, sd = task.X.mean(axis=0), task.X.std(axis=0) + 1e-9
-    centre, scale = task.y.mean(), task.y.std() or 1.0
+    mean = task.X.mean(axis=0)
+    sd = task.X.std(axis=0) + 1e-9
+    centre = task.y.mean()
+    scale = task.y.std() or 1.0
 
     def line(x: Array, y: float | None = None) -> str:
         cells = " ".join(f"f{j}:{v:.6g}" for j, v in enumerate(np.clip((x - mean) / sd, -8, 8)))
@@ -166,16 +179,23 @@ def numbers(quick: bool, tasks: str = "", peers: str = ";".join(RUNS)) -> Iterat
     left out. Means over the targets of a task; the last column is the geometric mean over tasks. Our method was chosen
     on these tasks, so its lead is no held-out figure."""
     if quick:
-        tasks, peers = "airfare", "hedgerow;Ridge"
+        tasks = "airfare"
+        peers = "hedgerow;Ridge"
     chosen = tasks.split(",") if tasks else names()
-    streams = (({"task": name, "target": target}, task) for name in chosen for target, task in tasks_of(name))
+    streams = (
+        ({"task": name, "target": target}, task)
+        for name in chosen
+        for target, task in tasks_of(name)
+    )
     yield from measured(streams, RUNS, peers, _figures)
 
 
 def _figures(run: Run, task: Task) -> dict[str, float]:
     began = time.perf_counter()
     p, half = run(task)
-    seconds, y, n = time.perf_counter() - began, task.labels, len(task.labels)
+    seconds = time.perf_counter() - began
+    y = task.labels
+    n = len(task.labels)
     p = np.nan_to_num(p, nan=task.y.mean(), posinf=1e12, neginf=-1e12)
     half = tracked(p, y, float(task.y.std()), COVERAGE) if half is None else half
     mean = np.concatenate([[task.y.mean()], np.cumsum(y)[:-1] / np.arange(1, n)])
@@ -209,7 +229,9 @@ def numbers_page(lines: list[Line]) -> Iterator[str]:
         ]
         for who in dict.fromkeys(line["setting"]["who"] for line in lines):
             own = [x for x in lines if x["setting"]["who"] == who]
-            by = {t: [x["figures"][figure] for x in own if x["setting"]["task"] == t] for t in tasks}
+            by = {
+                t: [x["figures"][figure] for x in own if x["setting"]["task"] == t] for t in tasks
+            }
             means = [float(np.mean(values)) for values in by.values() if values]
             total = np.mean(means) if figure == "coverage" else np.exp(np.mean(np.log(means)))
             cells = [f"{np.mean(values):.3f}" if values else "" for values in by.values()]

@@ -10,6 +10,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from bench.record import ROOT, latest, rows
+from hedgerow.comparison.tables import Table
 
 Line = dict[str, Any]
 COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq}
@@ -30,14 +31,14 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "fleet_against": ("fleet", "A fleet against another commit"),
     "warmup": ("fleet", "What warm-up rows are worth to a key"),
     "spark": ("spark", "Streams of keys on Spark"),
-    "dask": ("dask", "On Dask"),
-    "workers": ("scale", "One and two workers of a fleet"),
+    "sources": ("sources", "Sources larger than memory"),
     "nine": ("nine", "Our learner against the paper's methods"),
     "peers": ("peers", "Our learner against other packages"),
     "tables": ("tables", "Tables"),
     "table_cost": ("tables", "What trees cost"),
     "small": ("tables", "Small tables of numbers"),
     "numbers": ("numbers", "Numbers"),
+    "streams": ("streams", "Streams in their own order"),
     "torture": ("", "Torture"),
 }
 BY_NAME = (
@@ -45,6 +46,7 @@ BY_NAME = (
     "tables",
     "table_cost",
     "numbers",
+    "streams",
     "torture",
 )  # what runs elsewhere (`make bench-peers`, `make torture`), or only when it is named
 
@@ -94,18 +96,28 @@ def table(lines: list[Line]) -> Iterator[str]:
     goals = {key: {line.get("goals", {}).get(key, "") for line in lines} for key in figures}
     one = {key: next(iter(some)) for key, some in goals.items() if len(some) == 1}
     sparse = 2 * sum(len(line["figures"]) for line in lines) < len(figures) * len(lines)
-    heads = ["measured"] if sparse else [f"{key} ({one[key]})" if one.get(key) else key for key in figures]
-    yield _cells([*settings, *heads])
-    yield "|" + "---|" * len(settings) + ("---|" if sparse else "---:|" * len(figures))
+    heads = (
+        ["measured"]
+        if sparse
+        else [f"{key} ({one[key]})" if one.get(key) else key for key in figures]
+    )
+    rows = []
     for line in lines:
         shown = []
-        for key, value in line["figures"].items() if sparse else ((key, line["figures"].get(key)) for key in figures):
-            goal, text = line.get("goals", {}).get(key, ""), "" if value is None else number(value)
-            text = (text if kept(value, goal) else f"**{text}**") + (f" ({goal})" if goal and key not in one else "")
+        for key, value in (
+            line["figures"].items()
+            if sparse
+            else ((key, line["figures"].get(key)) for key in figures)
+        ):
+            goal = line.get("goals", {}).get(key, "")
+            text = "" if value is None else number(value)
+            text = (text if kept(value, goal) else f"**{text}**") + (
+                f" ({goal})" if goal and key not in one else ""
+            )
             shown.append(f"{key}: {text}" if sparse else text)
-        yield _cells(
-            [*(number(line["setting"].get(key, "")) for key in settings), *(["; ".join(shown)] if sparse else shown)]
-        )
+        setting = [number(line["setting"].get(key, "")) for key in settings]
+        rows.append([*setting, *(["; ".join(shown)] if sparse else shown)])
+    yield from Table("", "", [*settings, *heads], rows).markdown().splitlines()
 
 
 def means(
@@ -115,21 +127,24 @@ def means(
     """Means of one figure with deviations over what is left of the setting; at the end means over some columns."""
     heads = list(dict.fromkeys(line["setting"][columns] for line in lines))
     heads.sort(key=lambda head: [*titles, head].index(head))
-    yield _cells([index, *(titles.get(head, head) for head in heads), *averages])
-    yield "|---|" + "---:|" * (len(heads) + len(averages))
+    rows = []
     for name in dict.fromkeys(line["setting"][index] for line in lines):
         cells: dict[str, list[float]] = {head: [] for head in heads}
         for line in lines:
             if line["setting"][index] == name and line["figures"].get(figure) is not None:
                 cells[line["setting"][columns]].append(line["figures"][figure])
         shown = [
-            f"{mean(c):.{digits}f}" + (f" ± {stdev(c):.{digits}f}" if len(c) > 1 else "") if c else ""
+            f"{mean(c):.{digits}f}" + (f" ± {stdev(c):.{digits}f}" if len(c) > 1 else "")
+            if c
+            else ""
             for c in cells.values()
         ]
         for group in averages.values():
             whole = [mean(cells[head]) for head in group if cells.get(head)]
             shown.append(f"{mean(whole):.{digits}f}" if len(whole) == len(group) else "")
-        yield _cells([name, *shown])
+        rows.append([name, *shown])
+    header = [index, *(titles.get(head, head) for head in heads), *averages]
+    yield from Table("", "", header, rows).markdown().splitlines()
 
 
 def kept(value: Any, goal: str) -> bool:
@@ -150,8 +165,4 @@ def number(value: Any) -> str:
     """
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
-
-
-def _cells(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return f"{value:,}" if isinstance(value, int) else str(value)

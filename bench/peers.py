@@ -29,11 +29,25 @@ from bench.tasks import NINE, TITLES, order_of, prepare
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.arrays import dense
 from hedgerow.core.preprocess import Preprocess
+from hedgerow.core.source_rows import InMemory
 from hedgerow.methods import OWN_STEPS
 
-REFIT, PASSES, SEED, DIM = 50, 5, 1, 100
+REFIT = 50
+PASSES = 5
+SEED = 1
+DIM = 100
 OURS = ("hedgerow", "hedgerow-linear")
-STREAMS = ("dslr", "webcam", "amazon", "amazon-reviews/books", "watch/1", "watch/2", "watch/3", "caltech", "PIE5")
+STREAMS = (
+    "dslr",
+    "webcam",
+    "amazon",
+    "amazon-reviews/books",
+    "watch/1",
+    "watch/2",
+    "watch/3",
+    "caltech",
+    "PIE5",
+)
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -67,7 +81,13 @@ class Stream:
         codes = [np.searchsorted(classes, y) for y in labels]
         told = np.searchsorted(classes, np.asarray(prepared.stream.y)[order])
         return cls(
-            sources, codes, prepared.together, dense(prepared.warmup.X).astype(float), stream, told, len(classes)
+            sources,
+            codes,
+            prepared.together,
+            dense(prepared.warmup.X).astype(float),
+            stream,
+            told,
+            len(classes),
         )
 
     def mapped(self, setting: str, target_only: bool) -> Stream:
@@ -75,19 +95,27 @@ class Stream:
         deviation of the sources (of the unlabelled rows for a peer that knows the target alone)."""
         if setting == "reasonable":
             pre = Preprocess(OWN_STEPS)
-            sources, warmup = pre.fit_arrays(self.sources, self.warmup)
+            behind, warmup = pre.fit([InMemory(X) for X in self.sources], self.warmup)
+            sources = [source.gathered() for source in behind]
             return replace(
-                self, sources=sources, warmup=warmup, rows=pre.fold(self.rows, np.ones(len(self.rows), bool))
+                self,
+                sources=sources,
+                warmup=warmup,
+                rows=pre.fold(self.rows, np.ones(len(self.rows), bool)),
             )
         known = self.warmup if target_only else np.vstack(self.sources)
-        mean, sd = known.mean(axis=0), known.std(axis=0)
+        mean = known.mean(axis=0)
+        sd = known.std(axis=0)
         sd[sd < 1e-12] = 1
         sources = [(X - mean) / sd for X in self.sources]
-        return replace(self, sources=sources, warmup=(self.warmup - mean) / sd, rows=(self.rows - mean) / sd)
+        return replace(
+            self, sources=sources, warmup=(self.warmup - mean) / sd, rows=(self.rows - mean) / sd
+        )
 
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of all sources in one order."""
-        X, y = np.vstack(self.sources), np.concatenate(self.source_codes)
+        X = np.vstack(self.sources)
+        y = np.concatenate(self.source_codes)
         return X[self.together], y[self.together]
 
 
@@ -100,7 +128,10 @@ class Peer:
     row_by_row = False  # the sources are learned one by one, by `learn`, as the stream is
 
     def __init__(self, make: Callable[..., Any], better: bool, stream: Stream) -> None:
-        self.make, self.better, self.K, self.probabilistic = make, better, stream.K, True
+        self.make = make
+        self.better = better
+        self.K = stream.K
+        self.probabilistic = True
         self.start(stream)
 
     def start(self, stream: Stream) -> None:
@@ -132,8 +163,11 @@ class Own(Peer):
     """Ours by its public interface, live."""
 
     def start(self, stream: Stream) -> None:
-        X, y = np.random.default_rng(0).normal(size=(40, 6)), np.arange(40) % 3  # the compiled parts are loaded
-        self.model = self.make().fit_domains([Domain("a", X, y), Domain("b", X + 1, y)], Domain("t", X))
+        X = np.random.default_rng(0).normal(size=(40, 6))  # the compiled parts are loaded
+        y = np.arange(40) % 3
+        self.model = self.make().fit_domains(
+            [Domain("a", X, y), Domain("b", X + 1, y)], Domain("t", X)
+        )
         for x, label in zip(X, y, strict=True):
             self.predict(x)
             self.learn(x, label)
@@ -141,7 +175,7 @@ class Own(Peer):
     def fit(self, stream: Stream) -> None:
         pairs = zip(stream.sources, stream.source_codes, strict=True)
         sources = [Domain(f"source {i}", X, y) for i, (X, y) in enumerate(pairs)]
-        self.model = self.make().fit_domains(sources, Domain("target", stream.warmup), together=stream.together)
+        self.model = self.make().fit_domains(sources, Domain("target", stream.warmup))
 
     def predict(self, row: np.ndarray) -> np.ndarray:
         return np.array(list(self.model.predict_proba_one(row).values()))
@@ -183,7 +217,8 @@ class River(Peer):
         return dict(enumerate(x.tolist()))
 
     def predict(self, row: dict[int, float]) -> np.ndarray | None:
-        shares, p = self.model.predict_proba_one(row), np.zeros(self.K)
+        shares = self.model.predict_proba_one(row)
+        p = np.zeros(self.K)
         if not shares or not sum(shares.values()) > 0:
             return None
         p[list(shares)] = list(shares.values())
@@ -220,11 +255,14 @@ class Skada(Peer):
 
     def fit(self, stream: Stream) -> None:
         (X, y), n = stream.pooled(), len(stream.warmup)
-        owner = np.repeat(np.arange(len(stream.sources)), [len(part) for part in stream.sources])[stream.together]
+        owner = np.repeat(np.arange(len(stream.sources)), [len(part) for part in stream.sources])[
+            stream.together
+        ]
         self.domain = np.array([-(len(stream.sources) + 1)])
         dim = min(DIM, stream.warmup.shape[1], n - 1) if self.better else None
         self.model = self.make(_regression(self.better), dim)
-        labels, domains = np.concatenate([y, np.full(n, -1)]), np.concatenate([owner + 1, np.repeat(self.domain, n)])
+        labels = np.concatenate([y, np.full(n, -1)])
+        domains = np.concatenate([owner + 1, np.repeat(self.domain, n)])
         self.model.fit(np.vstack([X, stream.warmup]), labels, sample_domain=domains)
 
     def start(self, stream: Stream) -> None:
@@ -237,7 +275,9 @@ class Skada(Peer):
 class Adapt(Skada):
     def fit(self, stream: Stream) -> None:
         dim = min(DIM, stream.warmup.shape[1], len(stream.warmup) - 1) if self.better else None
-        self.model = self.make(_regression(self.better), dim, Xt=stream.warmup, verbose=0, random_state=0)
+        self.model = self.make(
+            _regression(self.better), dim, Xt=stream.warmup, verbose=0, random_state=0
+        )
         self.model.fit(*stream.pooled())
 
     def predict(self, row: np.ndarray) -> np.ndarray:
@@ -255,15 +295,19 @@ class Moa(Peer):
         from capymoa.core import Instance, LabeledInstance
         from capymoa.stream import Schema
 
-        names, kinds = [f"f{i}" for i in range(stream.rows.shape[1])], {"class": [str(k) for k in range(self.K)]}
+        names = [f"f{i}" for i in range(stream.rows.shape[1])]
+        kinds = {"class": [str(k) for k in range(self.K)]}
         self.schema = Schema.from_custom([*names, "class"], target="class", categories=kinds)
-        self.model, self.plain, self.labelled = self.make(self.better, self.schema), Instance, LabeledInstance
+        self.model = self.make(self.better, self.schema)
+        self.plain = Instance
+        self.labelled = LabeledInstance
 
     def form(self, x: np.ndarray) -> tuple[Any, np.ndarray]:
         return self.plain.from_array(self.schema, x), x
 
     def predict(self, row: tuple[Any, np.ndarray]) -> np.ndarray | None:
-        shares, p = self.model.predict_proba(row[0]), np.zeros(self.K)
+        shares = self.model.predict_proba(row[0])
+        p = np.zeros(self.K)
         if shares is None or not np.sum(shares) > 0:
             return None
         p[: len(shares)] = np.asarray(shares) / np.sum(shares)
@@ -280,7 +324,9 @@ def _named(path: str) -> Any:
 
 
 def _regression(better: bool) -> Any:
-    return _named("sklearn.linear_model.LogisticRegression")(**({"C": 10.0, "max_iter": 300} if better else {}))
+    return _named("sklearn.linear_model.LogisticRegression")(
+        **({"C": 10.0, "max_iter": 300} if better else {})
+    )
 
 
 def _sgd(better: bool, **options: Any) -> Any:
@@ -317,7 +363,8 @@ def _adapted(path: str, better: Callable[[int], dict[str, Any]]) -> Callable[...
 
 PA = {"loss": "hinge", "penalty": None, "learning_rate": "pa1"}
 TREES = {"n_models": 25, "grace_period": 25}
-SPLITS, GAUSSIAN = {"grace_period": 50, "delta": 0.01}, {"kernel": "rbf", "gamma": 1.0}
+SPLITS = {"grace_period": 50, "delta": 0.01}
+GAUSSIAN = {"kernel": "rbf", "gamma": 1.0}
 FOREST = {"ensemble_size": 30, "max_features": "sqrt"}
 BOOSTING = {"max_iter": 40, "learning_rate": 0.2, "max_features": 0.2}
 PEERS: dict[str, tuple[str, type[Peer], Callable[..., Any]]] = {  # name: package, kind, how the model is made
@@ -384,7 +431,9 @@ def alarm(seconds: float) -> Iterator[None]:
 def walk(peer: Peer, stream: Stream, training: str, limit: float) -> Progress:
     """Sources, at most half of the limit where they are learned row by row; then the stream, each row predicted before
     its label is seen."""
-    done, began, clock = Progress(), time.process_time(), time.process_time
+    done = Progress()
+    began = time.process_time()
+    clock = time.process_time
     forms = [peer.form(x) for x in stream.rows]
     with suppress(TimeUp):
         with alarm(limit):
@@ -409,7 +458,9 @@ def walk(peer: Peer, stream: Stream, training: str, limit: float) -> Progress:
     return done
 
 
-def cell(task: str, name: str, setting: str, training: str, split: int, limit: float) -> dict[str, Any]:
+def cell(
+    task: str, name: str, setting: str, training: str, split: int, limit: float
+) -> dict[str, Any]:
     """The figures of one run; a peer that breaks is a row too."""
     warnings.simplefilter("ignore")
     stream = Stream.of(task, split)
@@ -423,7 +474,8 @@ def cell(task: str, name: str, setting: str, training: str, split: int, limit: f
         done = walk(peer, stream, training, limit)
     except Exception as error:
         return {"finished": False, "n": 0, "error": f"{type(error).__name__}: {str(error)[:200]}"}
-    n, wrong = len(done.wrong), np.array(done.wrong, dtype=bool)
+    n = len(done.wrong)
+    wrong = np.array(done.wrong, dtype=bool)
     error = calibration_error(np.array(done.shares), ~wrong) if n and peer.probabilistic else None
     return {
         "finished": done.finished, "n": n, "rows": len(stream.codes), "all sources": done.source_rows >= total,
@@ -450,7 +502,9 @@ def peers(
     CPU seconds, half of it for sources that are learned row by row: † learned only a part of them; a run that met its
     limit is shown with how far it got, and ours on the same rows."""
     if quick:
-        tasks, methods, again = "digits/shifted", "hedgerow-linear;sklearn SGD;river softmax;skada CORAL", "yes"
+        tasks = "digits/shifted"
+        methods = "hedgerow-linear;sklearn SGD;river softmax;skada CORAL"
+        again = "yes"
     there = [] if again else [line["setting"] for line in rows("peers")]
     for name in methods.split(";"):
         package, kind, _ = PEERS[name]
@@ -458,11 +512,28 @@ def peers(
             print(f"left out, because {package} is not installed here: {name}")
             continue
         for task in tasks.split(","):
-            for training in ("sources", "target") if kind.row_by_row and not quick else ("sources",):
+            for training in (
+                ("sources", "target") if kind.row_by_row and not quick else ("sources",)
+            ):
                 for setting in ("default",) if kind is Own or quick else ("default", "reasonable"):
-                    which = {"task": task, "method": name, "setting": setting, "training": training, "split": split}
+                    which = {
+                        "task": task,
+                        "method": name,
+                        "setting": setting,
+                        "training": training,
+                        "split": split,
+                    }
                     if which not in there:
-                        yield Row(which, child(cell, *which.values(), limit, env=ENVIRONMENT, timeout=4 * limit + 60))
+                        yield Row(
+                            which,
+                            child(
+                                cell,
+                                *which.values(),
+                                limit,
+                                env=ENVIRONMENT,
+                                timeout=4 * limit + 60,
+                            ),
+                        )
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -472,35 +543,52 @@ def peers_page(lines: list[Line]) -> Iterator[str]:
     """Every setting on every stream, where we lose, and what the better setting of each costs."""
     from scipy.stats import binomtest
 
-    lines = [{**line, "setting": {**line["setting"], "peer": _title(line["setting"])}} for line in latest(lines)]
-    own = {line["setting"]["task"]: line["figures"] for line in lines if line["setting"]["method"] == OURS[0]}
+    lines = [
+        {**line, "setting": {**line["setting"], "peer": _title(line["setting"])}}
+        for line in latest(lines)
+    ]
+    own = {
+        line["setting"]["task"]: line["figures"]
+        for line in lines
+        if line["setting"]["method"] == OURS[0]
+    }
     tried = {line["setting"]["task"] for line in lines if line["setting"]["method"] not in OURS}
     streams = [task for task in dict.fromkeys((*NINE, *STREAMS)) if task in own and task in tried]
     yield from ["", "### Mistakes %", "", f"| | {' | '.join(TITLES.get(t, t) for t in streams)} |"]
     yield "|---|" + "---:|" * len(streams)
     grid = {(line["setting"]["peer"], line["setting"]["task"]): line["figures"] for line in lines}
-    lost, beyond, total = [], [], 0
+    lost = []
+    beyond = []
+    total = 0
     for peer in dict.fromkeys(line["setting"]["peer"] for line in lines):
         yield f"| {peer} | {' | '.join(_cell(grid.get((peer, task)), own[task]) for task in streams)} |"
         for task in streams if not peer.startswith("**") else ():
             figures = grid.get((peer, task), {})
             total += bool(figures.get("finished"))
             if figures.get("finished") and figures["mistakes %"] < own[task]["mistakes %"]:
-                theirs, ours = _bits(figures), _bits(own[task])
+                theirs = _bits(figures)
+                ours = _bits(own[task])
                 only = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
                 lost.append(f"{peer} on {TITLES.get(task, task)}")
                 beyond += lost[-1:] if binomtest(only[0], sum(only)).pvalue < 0.05 else []
-    yield from ["", f"In {total} finished runs of peers `hedgerow` has more mistakes than the peer in {len(lost)}: "]
+    yield from [
+        "",
+        f"In {total} finished runs of peers `hedgerow` has more mistakes than the peer in {len(lost)}: ",
+    ]
     yield f"{', '.join(lost) or 'none'}."
     yield f"Beyond chance (sign test on the same rows, 5 %): {', '.join(beyond) or 'none'}."
-    finished = [x for x in lines if x["figures"].get("finished") and x["setting"]["task"] in streams]
+    finished = [
+        x for x in lines if x["figures"].get("finished") and x["setting"]["task"] in streams
+    ]
     for figure, digits in (("ms a row", 2), ("MiB", 0), ("calibration", 3)):
         yield from ["", f"### {figure}, finished runs", ""]
         yield from means(finished, "peer", "task", figure, digits, TITLES, {})
 
 
 def _title(s: dict[str, Any]) -> str:
-    plain = f"{s['method']}, {s['setting']}" + (", target only" if s["training"] == "target" else "")
+    plain = f"{s['method']}, {s['setting']}" + (
+        ", target only" if s["training"] == "target" else ""
+    )
     return f"**{s['method']}**" if s["method"] in OURS else plain
 
 

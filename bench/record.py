@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hedgerow.comparison import results
+
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ROOT / "bench" / "rows"
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
@@ -41,15 +43,18 @@ def record(name: str, row: Row, command: str = "", out: Path = ROWS) -> dict[str
         "date": datetime.date.today().isoformat(),
     }
     out.mkdir(parents=True, exist_ok=True)
-    with (out / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    results.append(out, line, f"{name}.jsonl")
     return line
 
 
 def rows(name: str, out: Path = ROWS) -> list[dict[str, Any]]:
     """All rows of a benchmark, oldest first."""
     path = out / f"{name}.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path.is_file()
+        else []
+    )
 
 
 def latest(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -62,17 +67,25 @@ def commit() -> str:
     """Of this checkout; "+" where the package was changed since; empty outside of a clone."""
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
+        )
         return done.stdout.strip()
 
-    return git("rev-parse", "--short=7", "HEAD") + ("+" if git("status", "--porcelain", "--", "src") else "")
+    return git("rev-parse", "--short=7", "HEAD") + (
+        "+" if git("status", "--porcelain", "--", "src") else ""
+    )
 
 
 @cache
 def machine() -> str:
     """Processor, cores and the versions that figures depend on."""
     info = Path("/proc/cpuinfo")
-    names = [line for line in info.read_text().splitlines() if "model name" in line] if info.is_file() else []
+    names = (
+        [line for line in info.read_text().splitlines() if "model name" in line]
+        if info.is_file()
+        else []
+    )
     cpu = names[0].split(":", 1)[1].strip() if names else platform.machine()
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
     return f"{cpu}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"

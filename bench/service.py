@@ -28,19 +28,26 @@ from hedgerow import METHODS, Domain, OnlineTransferClassifier
 from hedgerow import load as load_set
 
 NAMES = [f"f{i}" for i in range(20)]
-CLIENTS, BATCH = 64, 256
+CLIENTS = 64
+BATCH = 256
 SLOWER = {"hedgerow": 10, "hedgerow-linear": 4}  # these get a part of the rows
 
 
 def run(
-    quick: bool, rows: int = 200_000, methods: str = ",".join(METHODS), rounds: int = 3, other: str = ""
+    quick: bool,
+    rows: int = 200_000,
+    methods: str = ",".join(METHODS),
+    rounds: int = 3,
+    other: str = "",
 ) -> Iterator[Row]:
     """Rows a second of `hedgerow run` (reading, predicting, learning, writing JSON lines) over those of
     `predict_then_learn` on the same rows in memory, in the same process, the best of some turns; 20 features. A run
     reads in a thread of its own, so it needs a second free core. With another commit: its shares, and how many times
     its speed this checkout has, sides in turns."""
     if quick:
-        rows, methods, rounds = 2000, "pa,hedgerow-linear", 1
+        rows = 2000
+        methods = "pa,hedgerow-linear"
+        rounds = 1
     with checkout(other) if other else nullcontext() as theirs:
         for method in methods.split(","):
             own = rows // SLOWER.get(method, 1)
@@ -49,9 +56,13 @@ def run(
                 for side, source in (("ours", HERE), ("theirs", theirs)):
                     if source is not None:
                         path = os.pathsep.join([str(source), str(HERE.parent)])
-                        times[side].append(child(seconds_of_runs, method, own, env={"PYTHONPATH": path}))
+                        times[side].append(
+                            child(seconds_of_runs, method, own, env={"PYTHONPATH": path})
+                        )
             best = {
-                side: {name: min(one[name] for one in all) for name in all[0]} for side, all in times.items() if all
+                side: {name: min(one[name] for one in all) for name in all[0]}
+                for side, all in times.items()
+                if all
             }
             ours = best["ours"]
             figures = {"library rows/s": own / ours["library"]}
@@ -77,23 +88,37 @@ def seconds_of_runs(method: str, rows: int) -> dict[str, float]:
 
     def domain(name: str, size: int, shift: float) -> Domain:
         y = rng.integers(0, 5, size)
-        return Domain(name, (centres[y] + rng.normal(size=(size, 20)) + shift).round(5), y, feature_names=NAMES)
+        return Domain(
+            name,
+            (centres[y] + rng.normal(size=(size, 20)) + shift).round(5),
+            y,
+            feature_names=NAMES,
+        )
 
-    sources, warmup = [domain("a", 400, 0.0), domain("b", 400, 0.3)], domain("u", 200, 0.6).unlabelled()
+    sources = [domain("a", 400, 0.0), domain("b", 400, 0.3)]
+    warmup = domain("u", 200, 0.6).unlabelled()
     stream = domain("s", rows, 0.6)
     clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
     table = pa.table({**{name: stream.X[:, i] for i, name in enumerate(NAMES)}, "y": stream.y})
     copy.deepcopy(clf).predict_then_learn(stream.X[:500], stream.y[:500])  # compiled by then
-    seconds = {"library": seconds_of(lambda: copy.deepcopy(clf).predict_then_learn(stream.X, stream.y))}
+    seconds = {
+        "library": seconds_of(lambda: copy.deepcopy(clf).predict_then_learn(stream.X, stream.y))
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         csv.write_csv(table, folder / "s.csv", csv.WriteOptions(quoting_style="none"))
         parquet.write_table(table, folder / "s.parquet")
         clf.save(folder / "model")
-        jobs = {"csv": ("s.csv", None), "parquet": ("s.parquet", None), "csv, journal": ("s.csv", folder / "journal")}
+        jobs = {
+            "csv": ("s.csv", None),
+            "parquet": ("s.parquet", None),
+            "csv, journal": ("s.csv", folder / "journal"),
+        }
         for what, (file, journal) in jobs.items():
             (folder / "p.jsonl").unlink(missing_ok=True)
-            job = Job(folder / "model", str(folder / file), str(folder / "p.jsonl"), "y", journal=journal)
+            job = Job(
+                folder / "model", str(folder / file), str(folder / "p.jsonl"), "y", journal=journal
+            )
             seconds[what] = seconds_of(lambda job=job: run_job(job, lambda _: None, lambda _: None))
             assert json.loads((folder / "p.jsonl").read_bytes().splitlines()[-1])["row"] == rows
     return seconds
@@ -147,7 +172,9 @@ def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]
 
     def events(name: str, clients: int) -> dict[str, Any]:
         end = time.perf_counter() + seconds
-        return asyncio.run(_clients(port, [_events(name, bodies, y.tolist(), end, i) for i in range(clients)]))
+        return asyncio.run(
+            _clients(port, [_events(name, bodies, y.tolist(), end, i) for i in range(clients)])
+        )
 
     port = _free_port()
     with _server([sys.executable, "-c", ECHO, str(port)], port, "/openapi.json"):
@@ -157,7 +184,16 @@ def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]
         for name in ("one", "many", "over"):
             LiveModel.create(Path(folder) / name, clf).close()
         port = _free_port()
-        command = [sys.executable, "-m", "hedgerow", "serve", "--models", folder, "--port", str(port)]
+        command = [
+            sys.executable,
+            "-m",
+            "hedgerow",
+            "serve",
+            "--models",
+            folder,
+            "--port",
+            str(port),
+        ]
         with _server(command, port, "/readyz"):
             one = events("one", CLIENTS)
             parts = [np.arange(i * BATCH, (i + 1) * BATCH) % len(X) for i in range(batches)]
@@ -165,10 +201,16 @@ def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]
             over = events("over", 10 * CLIENTS)
     model = copy.deepcopy(clf)
     copy.deepcopy(clf).predict_then_learn(X[parts[0]], y[parts[0]])  # compiled by then
-    library = batches / seconds_of(lambda: [model.predict_then_learn(X[part], y[part]) for part in parts])
+    library = batches / seconds_of(
+        lambda: [model.predict_then_learn(X[part], y[part]) for part in parts]
+    )
     goals = {"share": ">= 0.4", "lost": "== 0"}
     yield Row({"what": "echo"}, echo)
-    yield Row({"what": "one by one, over the echo"}, one | {"share": one["requests/s"] / echo["requests/s"]}, goals)
+    yield Row(
+        {"what": "one by one, over the echo"},
+        one | {"share": one["requests/s"] / echo["requests/s"]},
+        goals,
+    )
     yield Row(
         {"what": "batches of 256, over the library"},
         many | {"share": many["requests/s"] / library},
@@ -186,30 +228,60 @@ def load_against(
     import psutil
 
     if quick:
-        other, seconds, batches, rounds = str(HERE), 1.0, 2, 1
+        other = str(HERE)
+        seconds = 1.0
+        batches = 2
+        rounds = 1
     method, sources, warmup, X, y = _small_task() if quick else _office()
     bodies = [json.dumps({"instances": [row]}).encode() for row in X.tolist()]
     parts = [np.arange(i * BATCH, (i + 1) * BATCH) % len(X) for i in range(batches)]
-    kinds = {"one by one": [f"one-{i}" for i in range(rounds)], "batches of 256": [f"many-{i}" for i in range(rounds)]}
+    kinds = {
+        "one by one": [f"one-{i}" for i in range(rounds)],
+        "batches of 256": [f"many-{i}" for i in range(rounds)],
+    }
     figures: dict[str, list[list[dict[str, Any]]]] = {kind: [[], []] for kind in kinds}
     with ExitStack() as stack:
-        folder, ports, servers = Path(stack.enter_context(tempfile.TemporaryDirectory())), [], []
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ports = []
+        servers = []
         pairs = np.empty(len(sources), dtype=object)
         pairs[:] = [(np.asarray(source.X), np.asarray(source.y)) for source in sources]
         np.savez(folder / "task.npz", sources=pairs, warmup=np.asarray(warmup.X))
         for i, source in enumerate((HERE, stack.enter_context(checkout(other)))):
             ports.append(_free_port())
-            models, environment = folder / str(i), {**os.environ, "PYTHONPATH": str(source)}
+            models = folder / str(i)
+            environment = {**os.environ, "PYTHONPATH": str(source)}
             models.mkdir()
-            task = [method, str(folder / "task.npz"), str(models), *kinds["one by one"], *kinds["batches of 256"]]
+            task = [
+                method,
+                str(folder / "task.npz"),
+                str(models),
+                *kinds["one by one"],
+                *kinds["batches of 256"],
+            ]
             subprocess.run([sys.executable, "-c", MAKE, *task], env=environment, check=True)
-            command = [sys.executable, "-m", "hedgerow", "serve", "--models", str(models), "--port", str(ports[i])]
-            servers.append(psutil.Process(stack.enter_context(_server(command, ports[i], "/readyz", environment))))
+            command = [
+                sys.executable,
+                "-m",
+                "hedgerow",
+                "serve",
+                "--models",
+                str(models),
+                "--port",
+                str(ports[i]),
+            ]
+            servers.append(
+                psutil.Process(
+                    stack.enter_context(_server(command, ports[i], "/readyz", environment))
+                )
+            )
         for turn in range(rounds):
             for kind, names in kinds.items():
                 for i, port in list(enumerate(ports))[:: -1 if turn % 2 else 1]:
                     end = time.perf_counter() + seconds
-                    scripts = [_events(names[turn], bodies, y.tolist(), end, at) for at in range(CLIENTS)]
+                    scripts = [
+                        _events(names[turn], bodies, y.tolist(), end, at) for at in range(CLIENTS)
+                    ]
                     if kind != "one by one":
                         scripts = [_batches(names[turn], X, y, parts)]
                     before = sum(servers[i].cpu_times()[:2])
@@ -218,12 +290,15 @@ def load_against(
                     figures[kind][i].append(done | {"CPU ms": 1e3 * used / done["requests"]})
     for kind, sides in figures.items():
         shares = {
-            f"{name}, over": float(np.median([ours[name] / theirs[name] for ours, theirs in zip(*sides, strict=True)]))
+            f"{name}, over": float(
+                np.median([ours[name] / theirs[name] for ours, theirs in zip(*sides, strict=True)])
+            )
             for name in ("requests/s", "p50 ms", "p99 ms", "CPU ms")
         }
         lost = sum(one["lost"] for side in sides for one in side)
         medians = {
-            name: float(np.median([one[name] for one in sides[0]])) for name in ("requests/s", "p50 ms", "CPU ms")
+            name: float(np.median([one[name] for one in sides[0]]))
+            for name in ("requests/s", "p50 ms", "CPU ms")
         }
         yield Row(
             {"what": kind, "other": "itself" if quick else other},
@@ -236,7 +311,8 @@ def _office() -> tuple[str, list[Domain], Domain, Any, Any]:
     """amazon's stream: its sources are the other three domains of Office+Caltech; some of its rows are unlabelled."""
     sets = load_set("office-caltech")
     target = sets.pop("amazon")
-    X, y = np.asarray(target.X), np.asarray(target.y)
+    X = np.asarray(target.X)
+    y = np.asarray(target.y)
     return "hedgerow", list(sets.values()), Domain("amazon", X[:100]), X[100:], y[100:]
 
 
@@ -249,7 +325,10 @@ class _Connection(asyncio.Protocol):
     """A client: sends what its script yields, tells it each answer, and notes how long each took."""
 
     def __init__(self, script: Any, times: list[tuple[int, float]]) -> None:
-        self.script, self.times, self.received, self.lost = script, times, b"", 0
+        self.script = script
+        self.times = times
+        self.received = b""
+        self.lost = 0
         self.over = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
@@ -274,7 +353,8 @@ class _Connection(asyncio.Protocol):
         end = head + 4 + int(length[1] if length else 0)
         if len(self.received) < end:
             return
-        status, body = int(self.received[9:12]), self.received[head + 4 : end]
+        status = int(self.received[9:12])
+        body = self.received[head + 4 : end]
         self.received = b""
         self.times.append((status, time.perf_counter() - self.began))
         self.send((status, body))
@@ -300,12 +380,17 @@ def _echoes(bodies: list[bytes], end: float, at: int) -> Iterator[bytes]:
         at += 1
 
 
-def _events(name: str, bodies: list[bytes], labels: list[Any], end: float, at: int) -> Iterator[bytes]:
+def _events(
+    name: str, bodies: list[bytes], labels: list[Any], end: float, at: int
+) -> Iterator[bytes]:
     """A prediction, then its label; what was refused for now is not labelled."""
     while time.perf_counter() < end:
         status, body = yield _request(f"/v1/models/{name}/predict", bodies[at % len(bodies)])
         if status == 200:
-            label = {"id": json.loads(body)["predictions"][0]["id"], "label": labels[at % len(labels)]}
+            label = {
+                "id": json.loads(body)["predictions"][0]["id"],
+                "label": labels[at % len(labels)],
+            }
             yield _request(f"/v1/models/{name}/label", json.dumps({"labels": [label]}).encode())
         at += CLIENTS
 
@@ -318,14 +403,20 @@ def _batches(name: str, X: Any, y: Any, parts: list[Any]) -> Iterator[bytes]:
 
 async def _clients(port: int, scripts: list[Any]) -> dict[str, Any]:
     """All clients to their end: requests a second, latencies in ms, answers by status, requests without an answer."""
-    loop, times = asyncio.get_running_loop(), []
-    began, clients = time.perf_counter(), []
+    loop = asyncio.get_running_loop()
+    times = []
+    began = time.perf_counter()
+    clients = []
     for script in scripts:
-        _, client = await loop.create_connection(lambda s=script: _Connection(s, times), "127.0.0.1", port)
+        _, client = await loop.create_connection(
+            lambda s=script: _Connection(s, times), "127.0.0.1", port
+        )
         clients.append(client)
     await asyncio.gather(*(client.over for client in clients))
     ms = np.array([1e3 * seconds for _, seconds in times])
-    quantiles = dict(zip(("p50 ms", "p99 ms", "longest ms"), np.quantile(ms, [0.5, 0.99, 1.0]), strict=True))
+    quantiles = dict(
+        zip(("p50 ms", "p99 ms", "longest ms"), np.quantile(ms, [0.5, 0.99, 1.0]), strict=True)
+    )
     statuses = Counter(status for status, _ in times)
     return {
         "requests": len(times), "requests/s": len(times) / (time.perf_counter() - began), **quantiles,

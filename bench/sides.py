@@ -27,7 +27,13 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "src"
-THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+THREADS = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
 WARM = 60  # rows that a copy of the model sees before anything is timed, so that the compiled loops are loaded
 
 
@@ -36,24 +42,50 @@ class Stream:
     """What both sides are given: labelled sources, unlabelled rows of the target, then its stream; labels are codes."""
 
     sources: Sequence[tuple[Any, Any]]
-    together: Any
     warmup: Any
     X: Any
     y: Any
 
     @classmethod
     def of(cls, task: str, rows: int | None = None) -> Stream:
-        """The first split and order of "data/target"; with `rows`, so many of each source and of the stream."""
+        """The first split and order of "data/target"; with `rows`, so many of each source and of the stream.
+
+        "made/20" is a made-up stream of 20 columns.
+        """
+        if task.startswith("made/"):
+            return cls.made(
+                int(task.removeprefix("made/")), rows=900 if rows is None else 200 + rows
+            )
         from bench.tasks import order_of, prepare
 
         prepared = prepare(task, 0)
         labels = [np.asarray(domain.y) for domain in (*prepared.sources, prepared.stream)]
-        codes = np.split(np.unique(np.concatenate(labels), return_inverse=True)[1], np.cumsum([len(y) for y in labels]))
+        codes = np.split(
+            np.unique(np.concatenate(labels), return_inverse=True)[1],
+            np.cumsum([len(y) for y in labels]),
+        )
         plain = [_plain(domain.X) for domain in (*prepared.sources, prepared.stream)]
         order = order_of(0, len(prepared.stream))[:rows]
-        sources = [(X[:rows], y[:rows]) for X, y in zip(plain[:-1], codes[: len(plain) - 1], strict=True)]
-        together = prepared.together if rows is None else np.arange(sum(len(y) for _, y in sources))
-        return cls(sources, together, _plain(prepared.warmup.X), plain[-1][order], codes[len(plain) - 1][order])
+        sources = [
+            (X[:rows], y[:rows]) for X, y in zip(plain[:-1], codes[: len(plain) - 1], strict=True)
+        ]
+        return cls(
+            sources, _plain(prepared.warmup.X), plain[-1][order], codes[len(plain) - 1][order]
+        )
+
+    @classmethod
+    def made(cls, columns: int, classes: int = 3, rows: int = 900) -> Stream:
+        """A made-up stream of few columns and three sources: classes about centres, each domain about its own mean."""
+        rng = np.random.default_rng(0)
+        centres = 1.2 * rng.normal(size=(classes, columns))
+
+        def domain(n: int) -> tuple[Any, Any]:
+            y = rng.integers(classes, size=n)
+            return centres[y] + rng.normal(size=(n, columns)) + 0.3 * rng.normal(size=columns), y
+
+        sources = [domain(600) for _ in range(3)]
+        X, y = domain(rows)
+        return cls(sources, X[:200], X[200:], y[200:])
 
     def lengthened(self, labels: int, noise: float = 0.1) -> Stream:
         """The stream, then again in other orders until there are so many labels.
@@ -61,8 +93,10 @@ class Stream:
         Every value that comes again is moved by noise of this share of its feature's standard deviation: no row is met
         twice. The seed is fixed.
         """
-        rng, deviation = np.random.default_rng(0), noise * self.X.std(axis=0)
-        rows, codes = [self.X], [self.y]
+        rng = np.random.default_rng(0)
+        deviation = noise * self.X.std(axis=0)
+        rows = [self.X]
+        codes = [self.y]
         while sum(map(len, codes)) < labels:
             order = rng.permutation(len(self.y))
             rows.append(self.X[order] + deviation * rng.normal(size=self.X.shape))
@@ -75,10 +109,14 @@ def _plain(X: Any) -> Any:
 
 
 class Timed(NamedTuple):
-    """Microseconds (of a row; live: of each predict_one and learn_one) and the predictions of the whole stream."""
+    """Microseconds (of a row; live: of each predict_one and learn_one) and the predictions of the whole stream.
+
+    core: microseconds on a core of a live row, on average.
+    """
 
     us: Any
     predictions: Any
+    core: float = 0.0
 
 
 class Side:
@@ -88,17 +126,21 @@ class Side:
     """
 
     def __init__(self, source: Path, stream: Stream, threads: int | None = None) -> None:
-        self.source, self.stream = Path(source).resolve(), stream
+        self.source = Path(source).resolve()
+        self.stream = stream
         # without NUMBA_CACHE_DIR each side keeps its compiled loops beside its own sources
-        self.environment = {k: v for k, v in os.environ.items() if k not in (*THREADS, "NUMBA_CACHE_DIR")}
+        self.environment = {
+            k: v for k, v in os.environ.items() if k not in (*THREADS, "NUMBA_CACHE_DIR")
+        }
         self.environment["PYTHONPATH"] = os.pathsep.join([str(self.source), str(ROOT)])
         if threads is not None:
             self.environment |= dict.fromkeys(THREADS, str(threads))
 
     def __enter__(self) -> Self:
         with tempfile.TemporaryDirectory() as folder:
-            path, stream = Path(folder) / "stream.npz", self.stream
-            named = {"X": stream.X, "y": stream.y, "together": stream.together, "warmup": stream.warmup}
+            path = Path(folder) / "stream.npz"
+            stream = self.stream
+            named = {"X": stream.X, "y": stream.y, "warmup": stream.warmup}
             for i, (X, y) in enumerate(stream.sources):
                 named |= {f"rows {i}": X, f"labels {i}": y}
             np.savez(path, **named)
@@ -122,7 +164,7 @@ class Side:
                 end.close()
 
     def fit(self, method: str = "hedgerow", **options: Any) -> Self:
-        """OnlineTransferClassifier(method, **options) on the stream's sources, and its compiled loops loaded."""
+        """A classifier of this method and options on the stream's sources, and its compiled loops loaded."""
         self._ask("fit", method=method, options=options)
         return self
 
@@ -134,7 +176,8 @@ class Side:
     def live(self) -> Timed:
         """The whole stream row by row: labels x (predict_one, learn_one)."""
         reply = self._ask("live")
-        return Timed(1e6 * np.array(reply["seconds"]), np.array(reply["predictions"]))
+        us = 1e6 * np.array(reply["seconds"])
+        return Timed(us, np.array(reply["predictions"]), 1e6 * reply["core"] / len(us))
 
     def file(self) -> int:
         """Bytes of the model after the last replay."""
@@ -150,7 +193,9 @@ class Side:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of {self.source} ended with {self.process.wait()}; see its error above")
+            raise RuntimeError(
+                f"the process of {self.source} ended with {self.process.wait()}; see its error above"
+            )
         reply = json.loads(line)
         if "error" in reply:
             raise RuntimeError(f"{self.source}: {reply['error']}")
@@ -195,19 +240,23 @@ class OneSide:
 
         with np.load(path) as file:
             arrays = dict(file)
-        self.X, self.y, self.together = arrays["X"], arrays["y"], arrays["together"]
+        self.X = arrays["X"]
+        self.y = arrays["y"]
         self.warmup = Domain("target", arrays["warmup"])
         count = sum(name.startswith("rows ") for name in arrays)
-        self.sources = [Domain(f"source {i}", arrays[f"rows {i}"], arrays[f"labels {i}"]) for i in range(count)]
+        self.sources = [
+            Domain(f"source {i}", arrays[f"rows {i}"], arrays[f"labels {i}"]) for i in range(count)
+        ]
         self.fitted: Any = None
         self.replayed: Any = None
 
     def fit(self, method: str, options: dict[str, Any]) -> None:
         """A model for all that follows; copies of it run over the stream's first rows."""
         from hedgerow import OnlineTransferClassifier
+        from hedgerow.estimator import arguments_of
 
-        clf = OnlineTransferClassifier(method, **options)
-        self.fitted = clf.fit_domains(self.sources, self.warmup, together=self.together)
+        clf = OnlineTransferClassifier(**arguments_of(method, options))
+        self.fitted = clf.fit_domains(self.sources, self.warmup)
         copy.deepcopy(self.fitted).predict_then_learn(self.X[:WARM], self.y[:WARM])
         self.live(WARM)
 
@@ -215,7 +264,8 @@ class OneSide:
         """The stream in one call: seconds, and the predictions. Of one thread, seconds on a core: it lasts longer than
         the system leaves a core to a process while others want it."""
         clf = copy.deepcopy(self.fitted)
-        wall, core = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
+        core = time.process_time()
         predictions = clf.predict_then_learn(self.X, self.y)
         seconds = min(time.perf_counter() - wall, time.process_time() - core)
         self.replayed = clf
@@ -223,15 +273,20 @@ class OneSide:
 
     def live(self, rows: int | None = None) -> dict[str, Any]:
         """Seconds of each predict_one and learn_one. Garbage is collected when Python decides, as for every user."""
-        clf, clock, seconds, predictions = copy.deepcopy(self.fitted), time.perf_counter, [], []
+        clf = copy.deepcopy(self.fitted)
+        clock = time.perf_counter
+        seconds = []
+        predictions = []
         gc.collect()
+        core = time.process_time()
         for x, label in zip(list(self.X[:rows]), self.y[:rows].tolist(), strict=True):
             began = clock()
             predictions.append(clf.predict_one(x))
             predicted = clock()
             clf.learn_one(x, label)
             seconds.append((predicted - began, clock() - predicted))
-        return {"seconds": seconds, "predictions": np.array(predictions).tolist()}
+        core = time.process_time() - core
+        return {"seconds": seconds, "core": core, "predictions": np.array(predictions).tolist()}
 
     def file(self) -> int:
         """Bytes of the model after the replay."""
@@ -241,7 +296,8 @@ class OneSide:
 def main() -> None:
     """Answer until the input ends; whatever else is printed goes to the standard error."""
     source, stream = sys.argv[1:]
-    replies, sys.stdout = sys.stdout, sys.stderr
+    replies = sys.stdout
+    sys.stdout = sys.stderr
     import hedgerow
 
     if Path(source) not in Path(hedgerow.__file__).parents:

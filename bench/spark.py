@@ -33,7 +33,11 @@ CONFIG = {
 }
 SHARDS = 16
 STEP = 10**9  # of the order, between two batches; labels come in the second half
-NEVER, LATE, AGAIN, OTHER, UNKNOWN = 0.01, 0.05, 0.02, 0.01, 0.005  # shares of the labels
+NEVER = 0.01  # shares of the labels
+LATE = 0.05
+AGAIN = 0.02
+OTHER = 0.01
+UNKNOWN = 0.005
 
 
 @dataclass
@@ -74,17 +78,33 @@ def make(n: int, keys: int, files: int, hot: float = 0.0) -> Events:
     fate = rng.random(n)
     first = np.flatnonzero(fate >= NEVER)
     when = batch[first] + (fate[first] < NEVER + LATE)
-    again, other = rng.random(len(first)) < AGAIN, rng.random(len(first)) < OTHER
+    again = rng.random(len(first)) < AGAIN
+    other = rng.random(len(first)) < OTHER
     unknown = rng.integers(0, n, int(UNKNOWN * n))
     parts = [
         (first, y[first], when * STEP + STEP // 2 + first, when),
-        (first[again], y[first[again]], (when[again] + 1) * STEP + STEP // 2 + first[again], when[again] + 1),
-        (first[other], 1 - y[first[other]], (when[other] + 1) * STEP + STEP // 2 + first[other] + n, when[other] + 1),
+        (
+            first[again],
+            y[first[again]],
+            (when[again] + 1) * STEP + STEP // 2 + first[again],
+            when[again] + 1,
+        ),
+        (
+            first[other],
+            1 - y[first[other]],
+            (when[other] + 1) * STEP + STEP // 2 + first[other] + n,
+            when[other] + 1,
+        ),
         (-1 - unknown, y[unknown], batch[unknown] * STEP + STEP // 2 + unknown, batch[unknown]),
     ]
     event, label, t, at = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((event, t))
-    return Events(key, X, batch, {"event": event[order], "label": label[order], "t": t[order], "batch": at[order]})
+    return Events(
+        key,
+        X,
+        batch,
+        {"event": event[order], "label": label[order], "t": t[order], "batch": at[order]},
+    )
 
 
 def write(events: Events, folder: Path) -> int:
@@ -119,7 +139,9 @@ def plain_loop(events: Events) -> tuple[dict[int, list[int]], dict[int, int], Co
     learned: dict[int, list[int]] = {int(key): [] for key in np.unique(events.key)}
     answers: dict[int, int] = {}
     counts: Counter[str] = Counter()
-    for event, label in zip(events.labels["event"].tolist(), events.labels["label"].tolist(), strict=True):
+    for event, label in zip(
+        events.labels["event"].tolist(), events.labels["label"].tolist(), strict=True
+    ):
         if event < 0:
             counts["unknown"] += 1
         elif event in answers:
@@ -137,27 +159,39 @@ def job(folder: str, master: str, learning: bool = True, partitions: int = 4) ->
     from hedgerow.spark import Columns, Settings, learn_stream, session
 
     config = CONFIG | {"spark.sql.shuffle.partitions": str(partitions)}
-    spark, where = session(master, config=config), Path(folder)
+    spark = session(master, config=config)
+    where = Path(folder)
 
     def stream(name: str, schema: str) -> Any:
-        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(where / name))
+        return (
+            spark.readStream.schema(schema)
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(where / name))
+        )
 
-    instances, labels = stream("instances", INSTANCES), stream("labels", LABELS)
+    instances = stream("instances", INSTANCES)
+    labels = stream("labels", LABELS)
     if learning:
         columns = Columns(order="t", features=FEATURES)
         fitted = Base.from_bytes((where / "base").read_bytes())
         results = learn_stream(instances, labels, fitted, columns, Settings(shards=SHARDS))
     else:
         results = instances.unionByName(labels, allowMissingColumns=True).repartition("key")
-    writer = results.writeStream.format("parquet").option("checkpointLocation", str(where / "checkpoint"))
+    writer = results.writeStream.format("parquet").option(
+        "checkpointLocation", str(where / "checkpoint")
+    )
     query = writer.option("path", str(where / "out")).trigger(availableNow=True).start()
     first = where / "checkpoint" / "commits" / "0"
     while query.isActive and not first.exists():
         time.sleep(0.02)
-    began, spent = time.monotonic(), sum(cpu().values())
+    began = time.monotonic()
+    spent = sum(cpu().values())
     query.awaitTermination()
-    seconds, spent = time.monotonic() - began, sum(cpu().values()) - spent
-    longest = max(batch["durationMs"]["triggerExecution"] for batch in query.recentProgress[1:]) / 1000
+    seconds = time.monotonic() - began
+    spent = sum(cpu().values()) - spent
+    longest = (
+        max(batch["durationMs"]["triggerExecution"] for batch in query.recentProgress[1:]) / 1000
+    )
     spark.stop()
     return {"seconds": seconds, "cpu": spent, "longest": longest}
 
@@ -172,7 +206,8 @@ def processes(root: int) -> dict[int, tuple[int, str]]:
         except OSError:
             continue
         everyone[int(path.name)] = (int(stat.rpartition(")")[2].split()[1]), command)
-    below, more = {root}, {root}
+    below = {root}
+    more = {root}
     while more:
         more = {pid for pid, (parent, _) in everyone.items() if parent in below} - below
         below |= more
@@ -207,12 +242,16 @@ def in_one_process(events: Events) -> float:
     return spent
 
 
-def spark(quick: bool, keys: int = 2000, batch: int = 20_000, files: int = 5, cores: int = 1) -> Iterator[Row]:
+def spark(
+    quick: bool, keys: int = 2000, batch: int = 20_000, files: int = 5, cores: int = 1
+) -> Iterator[Row]:
     """`hedgerow-linear`, 4 features, events of a row and a label each beside the same shuffle and files without Python,
     and beside one Fleet process. Processor time is that of all processes after the first batch; medians of three runs
     in turns. Two cores have two Python workers, and each learns what the other did."""
     if quick:
-        keys, batch, files = 40, 300, 3
+        keys = 40
+        batch = 300
+        files = 3
     counted = batch * (files - 1)
     events = make(batch * files, keys, files)
     common = {"keys": keys, "batch": batch, "cores": cores}
@@ -223,17 +262,34 @@ def spark(quick: bool, keys: int = 2000, batch: int = 20_000, files: int = 5, co
         "learning": (events, True),
     }
     if not quick:
-        whats["learning, one key has half of all events"] = make(batch * files, keys, files, hot=0.5), True
+        whats["learning, one key has half of all events"] = (
+            make(batch * files, keys, files, hot=0.5),
+            True,
+        )
     took: dict[str, list[dict[str, float]]] = {what: [] for what in whats}
     for _ in range(1 if quick else 3):
         for what, (given, learning) in whats.items():
             with tempfile.TemporaryDirectory(prefix="spark-") as folder:
                 write(given, Path(folder))
-                took[what].append(child(job, folder, f"local[{cores}]", learning, cores, env={"OMP_NUM_THREADS": "1"}))
+                took[what].append(
+                    child(
+                        job,
+                        folder,
+                        f"local[{cores}]",
+                        learning,
+                        cores,
+                        env={"OMP_NUM_THREADS": "1"},
+                    )
+                )
     floor = 0.0
     for what, runs in took.items():
-        cpu, seconds, longest = (statistics.median(run[name] for run in runs) for name in ("cpu", "seconds", "longest"))
+        cpu, seconds, longest = (
+            statistics.median(run[name] for run in runs) for name in ("cpu", "seconds", "longest")
+        )
         each = 1000 * cpu / counted
         floor = floor or each
         figures = {"ms of processor an event": each, "x the floor": each / floor}
-        yield Row({"what": what, **common}, figures | {"events/s": counted / seconds, "longest batch, s": longest})
+        yield Row(
+            {"what": what, **common},
+            figures | {"events/s": counted / seconds, "longest batch, s": longest},
+        )

@@ -29,7 +29,10 @@ TASKS = {  # sources, target
     "rats": (("Control", "Short-term Krat Exclosure", "Spectab exclosure"), "Rodent Exclosure"),
     "tv16": (("California", "Texas", "Florida"), "Ohio"),
 }
-SOURCE_ROWS, TARGET_ROWS, WARMUP, REFIT = 1500, 1430, 0.3, 50
+SOURCE_ROWS = 1500
+TARGET_ROWS = 1430
+WARMUP = 0.3
+REFIT = 50
 
 
 class Source(NamedTuple):
@@ -51,11 +54,14 @@ class Task(NamedTuple):
 
 def task_of(name: str, seed: int) -> Task:
     """Rows drawn by the seed; 30 % of the target's are unlabelled, the rest streams."""
-    data = pd.read_csv(Path(DATA or "") / "tables" / f"{name}.csv.gz", dtype={"domain": str, "label": str})
+    data = pd.read_csv(
+        Path(DATA or "") / "tables" / f"{name}.csv.gz", dtype={"domain": str, "label": str}
+    )
     for column in data.columns.difference(["domain", "label"]):
         if not pd.api.types.is_numeric_dtype(data[column]):
             data[column] = data[column].astype(object).where(data[column].notna(), None)
-    rng, (names, target) = np.random.default_rng(1000 + seed), TASKS[name]
+    rng = np.random.default_rng(1000 + seed)
+    (names, target) = TASKS[name]
 
     def drawn(domain: str, most: int) -> tuple[pd.DataFrame, np.ndarray]:
         rows = data[data.domain == domain]
@@ -78,7 +84,9 @@ def own(method: str = "hedgerow", **options: Any) -> Run:
 
     def run(task: Task) -> tuple[np.ndarray, np.ndarray]:
         sources = [Domain(*source) for source in task.sources]
-        clf = OnlineTransferClassifier(method, **options).fit_domains(sources, Domain("target", task.warmup))
+        clf = OnlineTransferClassifier(method, **options).fit_domains(
+            sources, Domain("target", task.warmup)
+        )
         explained = clf.explain_then_learn(task.stream, task.labels)
         return explained.probabilities, explained.classes
 
@@ -93,10 +101,16 @@ def columns(task: Task, one_hot: bool) -> tuple[list[np.ndarray], np.ndarray]:
     for name in known:
         values = known[name]
         if pd.api.types.is_numeric_dtype(values):
-            fill, centre, sd = values.median(), values.mean(), values.std() or 1.0
+            fill = values.median()
+            centre = values.mean()
+            sd = values.std() or 1.0
             for parts, frame in zip(out, frames, strict=True):
                 cells = frame[name].to_numpy(float, na_value=np.nan)
-                parts.append(((np.where(np.isnan(cells), fill, cells) - centre) / sd if one_hot else cells)[:, None])
+                parts.append(
+                    ((np.where(np.isnan(cells), fill, cells) - centre) / sd if one_hot else cells)[
+                        :, None
+                    ]
+                )
             continue
         ranks = {value: i for i, value in enumerate(values.value_counts().index)}
         for parts, frame in zip(out, frames, strict=True):
@@ -107,15 +121,19 @@ def columns(task: Task, one_hot: bool) -> tuple[list[np.ndarray], np.ndarray]:
     return rows[:-1], rows[-1]
 
 
-def refitted(make: Callable[[], Any], weight: float = 1.0, every: int = REFIT, one_hot: bool = False) -> Run:
+def refitted(
+    make: Callable[[], Any], weight: float = 1.0, every: int = REFIT, one_hot: bool = False
+) -> Run:
     """A batch learner, fitted on the sources and, every so many labels, on the labels of the target too."""
 
     def run(task: Task) -> tuple[np.ndarray, np.ndarray]:
         X, rows = columns(task, one_hot)
         classes, y = np.unique(
-            np.concatenate([*(source.y for source in task.sources), task.labels]), return_inverse=True
+            np.concatenate([*(source.y for source in task.sources), task.labels]),
+            return_inverse=True,
         )
-        known, codes = len(y) - len(task.labels), y[-len(task.labels) :]
+        known = len(y) - len(task.labels)
+        codes = y[-len(task.labels) :]
         p = np.zeros((len(rows), len(classes)))
         for begin in range(0, len(rows), every or len(rows)):
             part = slice(begin, begin + (every or len(rows)))
@@ -136,11 +154,15 @@ def arf(task: Task) -> tuple[np.ndarray, np.ndarray]:
     frames = [source.X for source in task.sources]
     rows = [dict(row) for frame in [*frames, task.stream] for row in frame.to_dict("records")]
     y = np.concatenate([*(source.y for source in task.sources), task.labels])
-    classes, model, known = np.unique(y), ARFClassifier(seed=1), sum(map(len, frames))
+    classes = np.unique(y)
+    model = ARFClassifier(seed=1)
+    known = sum(map(len, frames))
     order = [*np.random.default_rng(0).permutation(known).tolist(), *range(known, len(rows))]
     p = np.zeros((len(task.labels), len(classes)))
     for t in order:
-        row = {name: value for name, value in rows[t].items() if value is not None and value == value}
+        row = {
+            name: value for name, value in rows[t].items() if value is not None and value == value
+        }
         if t >= known:
             shares = model.predict_proba_one(row)
             p[t - known] = [shares.get(each, 0.0) for each in classes]
@@ -156,10 +178,14 @@ def made(path: str, **options: Any) -> Callable[[], Any]:
 
 HGB = made("sklearn.ensemble.HistGradientBoostingClassifier", random_state=0)
 LOGISTIC = made("sklearn.linear_model.LogisticRegression", max_iter=300)
-FOREST = made("sklearn.ensemble.ExtraTreesClassifier", n_estimators=200, min_samples_leaf=2, random_state=0)
+FOREST = made(
+    "sklearn.ensemble.ExtraTreesClassifier", n_estimators=200, min_samples_leaf=2, random_state=0
+)
 LIGHTGBM = made("lightgbm.LGBMClassifier", n_jobs=1, verbose=-1, random_state=0)
 XGBOOST = made("xgboost.XGBClassifier", n_jobs=1, random_state=0)
-CATBOOST = made("catboost.CatBoostClassifier", iterations=200, thread_count=1, verbose=False, random_state=0)
+CATBOOST = made(
+    "catboost.CatBoostClassifier", iterations=200, thread_count=1, verbose=False, random_state=0
+)
 RUNS: dict[str, tuple[str, Run]] = {  # name: the package that it needs, and how it runs
     "hedgerow": ("hedgerow", own()),
     "hedgerow, no trees": ("hedgerow", own(trees=False)),
@@ -180,16 +206,22 @@ RUNS: dict[str, tuple[str, Run]] = {  # name: the package that it needs, and how
 OURS = ("hedgerow", "hedgerow, no trees", "hedgerow-linear")
 
 
-def tables(quick: bool, tasks: str = ",".join(TASKS), seeds: int = 5, peers: str = ";".join(RUNS)) -> Iterator[Row]:
+def tables(
+    quick: bool, tasks: str = ",".join(TASKS), seeds: int = 5, peers: str = ";".join(RUNS)
+) -> Iterator[Row]:
     """At most 1,500 rows of each source and 1,430 of the target, drawn by the seed; 30 % of the target's are unlabelled
     in advance. Boosting, forests and logistic regression are fitted again every 50 labels on sources and target rows
     ("x 5": of which these count five times). Time is that of the whole run, fits included; memory is what the process
     has had at most. Packages that are not installed are left out; lines without a deviation have seed 0 alone. The
     trees were chosen on seeds 0 and 1."""
     if quick:
-        tasks, seeds, peers = "bikeshare", 1, "hedgerow-linear;HGB, sources only"
+        tasks = "bikeshare"
+        seeds = 1
+        peers = "hedgerow-linear;HGB, sources only"
     pairs = ((name, seed) for seed in range(seeds) for name in tasks.split(","))
-    streams = (({"task": name, "who": "", "seed": seed}, task_of(name, seed)) for name, seed in pairs)
+    streams = (
+        ({"task": name, "who": "", "seed": seed}, task_of(name, seed)) for name, seed in pairs
+    )
     yield from measured(streams, RUNS, peers, _figures)
 
 
@@ -221,7 +253,12 @@ def _figures(run: Run, task: Task) -> dict[str, float]:
 
 def tables_page(lines: list[Line]) -> Iterator[str]:
     """Means and deviations over the seeds, a table a figure; then who is how far below us on which table."""
-    for figure, digits in (("mistakes %", 2), ("first 50, %", 1), ("calibration", 3), ("ms a row", 2)):
+    for figure, digits in (
+        ("mistakes %", 2),
+        ("first 50, %", 1),
+        ("calibration", 3),
+        ("ms a row", 2),
+    ):
         yield from ["", f"### {figure}", ""]
         yield from means(lines, "who", "task", figure, digits, {}, {"mean": list(TASKS)})
     cells: dict[str, dict[str, dict[int, float]]] = {}
@@ -232,8 +269,14 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
     lost = []
     for task, by in cells.items():
         own = by.get("hedgerow", {})
-        shared = {who: [seed for seed in by.get(who, {}) if seed in own] for who in peers}  # the same rows for both
-        leads = {who: float(np.mean([own[s] - by[who][s] for s in seeds])) for who, seeds in shared.items() if seeds}
+        shared = {
+            who: [seed for seed in by.get(who, {}) if seed in own] for who in peers
+        }  # the same rows for both
+        leads = {
+            who: float(np.mean([own[s] - by[who][s] for s in seeds]))
+            for who, seeds in shared.items()
+            if seeds
+        }
         best = max(leads, key=leads.__getitem__, default="")
         if best and leads[best] > 0:
             lost.append(f"{task}: by {leads[best]:.1f} points to {best}")
@@ -245,12 +288,16 @@ def table_cost(quick: bool, tasks: str = ",".join(TASKS), steps: int = 300) -> I
     """Bytes of a fitted model's file, and processor time of `predict_one` and `learn_one` (median), with trees and
     without, on the eight tables."""
     for name in ("bikeshare",) if quick else tasks.split(","):
-        task, figures = task_of(name, 0), {}
+        task = task_of(name, 0)
+        figures = {}
         for trees, title in ((None, ""), (False, ", no trees")):
             sources = [Domain(*source) for source in task.sources]
-            clf = OnlineTransferClassifier(trees=trees).fit_domains(sources, Domain("target", task.warmup))
+            clf = OnlineTransferClassifier(trees=trees).fit_domains(
+                sources, Domain("target", task.warmup)
+            )
             figures[f"file MB{title}"] = len(clf.to_bytes()) / 1e6
-            X, spent = np.ascontiguousarray(clf.as_matrix(task.stream)), []
+            X = np.ascontiguousarray(clf.as_matrix(task.stream))
+            spent = []
             for x, y in zip(X[:steps], task.labels, strict=False):
                 began = time.process_time()
                 clf.predict_one(x)
@@ -277,13 +324,18 @@ def small(quick: bool, seeds: int = 3, folds: int = 5) -> Iterator[Row]:
     for method in ("hedgerow", "hedgerow-linear"):
         wrong = [_phishing(method, seed) for seed in range(1 if quick else seeds)]
         goals = {"mistakes %": "<= 8.5"} if method == "hedgerow" else {}
-        yield Row({"table": "Phishing", "who": method}, {"mistakes %": 100 * float(np.mean(wrong))}, goals)
+        yield Row(
+            {"table": "Phishing", "who": method}, {"mistakes %": 100 * float(np.mean(wrong))}, goals
+        )
     for name, data in {"wine": load_wine, "cancer": load_breast_cancer, "iris": load_iris}.items():
         X, y = data(return_X_y=True)
         fold = np.random.default_rng(0).permutation(len(y)) % folds
         p = np.zeros((2, len(y), y.max() + 1))
         for i in range(folds):
-            held, sources = fold == i, [Domain(f"fold {j}", X[fold == j], y[fold == j]) for j in range(folds) if j != i]
+            held = fold == i
+            sources = [
+                Domain(f"fold {j}", X[fold == j], y[fold == j]) for j in range(folds) if j != i
+            ]
             logistic = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[~held], y[~held])
             ours = OnlineTransferClassifier().fit_domains(sources, Domain("fold", X[held]))
             p[:, held] = ours.predict_proba(X[held]), logistic.predict_proba(X[held])
@@ -291,17 +343,25 @@ def small(quick: bool, seeds: int = 3, folds: int = 5) -> Iterator[Row]:
         for who, each, share in zip(("hedgerow", "logistic"), p, shares, strict=True):
             goals = {"accuracy": f">= {shares[1]:.3f}"} if who == "hedgerow" else {}
             log_loss = -float(np.mean(np.log(np.maximum(each[np.arange(len(y)), y], 1e-12))))
-            yield Row({"table": name, "who": who}, {"accuracy": round(share, 3), "log-loss": log_loss}, goals)
+            yield Row(
+                {"table": name, "who": who},
+                {"accuracy": round(share, 3), "log-loss": log_loss},
+                goals,
+            )
 
 
 def _phishing(method: str, seed: int) -> float:
     from river import datasets
 
     pairs = list(datasets.Phishing())
-    X, y = pd.DataFrame([x for x, _ in pairs]), np.array([label for _, label in pairs])
+    X = pd.DataFrame([x for x, _ in pairs])
+    y = np.array([label for _, label in pairs])
     *sources, target = [X["is_popular"] == value for value in sorted(X["is_popular"].unique())]
     rows = np.random.default_rng(seed).permutation(np.flatnonzero(target))
-    n, table = round(WARMUP * len(rows)), X.drop(columns="is_popular")
+    n = round(WARMUP * len(rows))
+    table = X.drop(columns="is_popular")
     domains = [Domain(f"popular {i}", table[source], y[source]) for i, source in enumerate(sources)]
-    clf = OnlineTransferClassifier(method).fit_domains(domains, Domain("target", table.iloc[rows[:n]]))
+    clf = OnlineTransferClassifier(method).fit_domains(
+        domains, Domain("target", table.iloc[rows[:n]])
+    )
     return float((clf.predict_then_learn(table.iloc[rows[n:]], y[rows[n:]]) != y[rows[n:]]).mean())

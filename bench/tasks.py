@@ -9,19 +9,18 @@ mean, standard deviation, least, largest, and mean absolute step of each of the 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.measure import DATA
 from hedgerow import Domain, split
-from hedgerow.lab import paper, runner
-from hedgerow.lab import rows as results
-from hedgerow.lab.compare import tracked
-from hedgerow.lab.paper import FAMILY_SETTINGS, family_of
-from hedgerow.lab.paper import TASKS as TITLES
-from hedgerow.lab.tasks import WARMUP, Task, checksum, classifier, order_of, task_of
+from hedgerow.comparison.measure import tracked
+from hedgerow.comparison.tasks import order_of
+from reproduction import paper
+from reproduction.paper import FAMILY_SETTINGS, family_of
+from reproduction.paper import TASKS as TITLES
+from reproduction.tasks import WARMUP, Task, checksum, classifier, fit_in_order, task_of
 
 __all__ = [
     "FAMILY",
@@ -30,6 +29,7 @@ __all__ = [
     "TITLES",
     "Task",
     "classifier",
+    "fit_in_order",
     "of_paper",
     "order_of",
     "prepare",
@@ -63,30 +63,22 @@ def _watch(wearer: str, seed: int) -> Task:
     for series, exercise, name in zip(data["X"], data["y"], data["subject"], strict=True):
         windows = series[: len(series) // WINDOW * WINDOW].reshape(-1, WINDOW, series.shape[1])
         steps = np.abs(np.diff(windows, axis=1)).mean(axis=1)
-        parts = (windows.mean(axis=1), windows.std(axis=1), windows.min(axis=1), windows.max(axis=1), steps)
+        parts = (
+            windows.mean(axis=1),
+            windows.std(axis=1),
+            windows.min(axis=1),
+            windows.max(axis=1),
+            steps,
+        )
         rows.setdefault(str(name), []).append(np.hstack(parts))
         labels.setdefault(str(name), []).extend([data["y_labels"][exercise]] * len(windows))
     domains = {name: Domain(name, np.vstack(parts), labels[name]) for name, parts in rows.items()}
     warmup, stream = split(domains[wearer], WARMUP, seed)
     rng = np.random.default_rng([seed, 7])
-    sources = tuple(domain.rows(rng.permutation(len(domain))) for name, domain in domains.items() if name != wearer)
+    sources = tuple(
+        domain.rows(rng.permutation(len(domain)))
+        for name, domain in domains.items()
+        if name != wearer
+    )
     together = rng.permutation(sum(map(len, sources)))
-    return Task(wearer, sources, warmup, stream, checksum(domains), together)
-
-
-def run_experiments(tasks: str, methods: str, trials: int, out: Path, engine: str) -> None:
-    """The paper's table into a folder of results, in processes ("local") or on a cluster ("dask://...")."""
-    names = runner.find_methods(methods, paper.PUBLISHED_METHODS)
-    units = paper.units(["table"], paper.find_tasks(tasks), names, "table", trials, 1)
-    runner.run(units, runner.Folder(out, engine=engine))
-
-
-def experiments_differ(one: Path, other: Path) -> int:
-    """Rows of two such folders that are not the same, times aside."""
-    a, b = ({tuple(row[k] for k in results.KEY): row for row in results.read(out)[0]} for out in (one, other))
-    same = [key for key in a.keys() & b.keys() if _timeless(a[key]) == _timeless(b[key])]
-    return len(a.keys() | b.keys()) - len(same)
-
-
-def _timeless(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if not name.startswith("seconds")}
+    return Task(wearer, sources, warmup, stream, checksum(domains), together=together)

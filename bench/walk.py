@@ -34,9 +34,12 @@ import hedgerow
 from hedgerow import Domain, OnlineTransferClassifier
 
 PACKAGE = Path(hedgerow.__file__).parent
-METHODS, PATHS = ("oddm", "hedgerow"), ("live", "block")
-START, END = "<!-- walk -->", "<!-- end of the walk -->"
-BEFORE, BLOCK = 60, 100  # rows learned before the walk begins, and rows of the block that is walked
+METHODS = ("oddm", "hedgerow")
+PATHS = ("live", "block")
+START = "<!-- walk -->"
+END = "<!-- end of the walk -->"
+BEFORE = 60  # rows learned before the walk begins, and rows of the block that is walked
+BLOCK = 100
 
 
 @dataclass
@@ -69,7 +72,9 @@ class Tracer:
             return None
         above = [step for step in self._stack if step is not None]
         file = str(Path(code.co_filename).relative_to(PACKAGE))
-        if not self.everything and (_is_small(frame, code) or (above and _kernels(above[-1].file, file))):
+        if not self.everything and (
+            _is_small(frame, code) or (above and _kernels(above[-1].file, file))
+        ):
             return None
         step = Step(file, code.co_qualname, len(above))
         if above:
@@ -116,7 +121,9 @@ def folded(lines: list[Visit]) -> list[Visit]:
     at = 0
     while at < len(lines):
         sizes = range(1, (len(lines) - at) // 2 + 1)
-        size, times = next(((n, count) for n in sizes if (count := _repeats(lines, at, n)) > 1), (1, 1))
+        size, times = next(
+            ((n, count) for n in sizes if (count := _repeats(lines, at, n)) > 1), (1, 1)
+        )
         out += [line._replace(times=times) for line in lines[at : at + size]]
         at += size * times
     return out
@@ -132,7 +139,9 @@ def _repeats(lines: list[Visit], at: int, size: int) -> int:
 def hops_back(lines: list[Visit]) -> list[tuple[str, str]]:
     """From which file to which one that had been left before; the same two count once, as in a loop."""
     order = [file for file, _ in groupby(line.file for line in lines if line.leads_on)]
-    again = {(left, file) for i, (left, file) in enumerate(pairwise(order)) if file in order[: i + 1]}
+    again = {
+        (left, file) for i, (left, file) in enumerate(pairwise(order)) if file in order[: i + 1]
+    }
     return sorted(again)
 
 
@@ -144,7 +153,9 @@ def fitted(method: str) -> tuple[OnlineTransferClassifier, Any, Any]:
         codes = rng.integers(0, 3, size=rows)
         return Domain(name, rng.normal(size=(rows, 8)) + 2 * np.eye(3, 8)[codes], codes)
 
-    clf = OnlineTransferClassifier(method).fit_domains([domain("a", 40), domain("b", 40)], domain("t", 20).unlabelled())
+    clf = OnlineTransferClassifier(method).fit_domains(
+        [domain("a", 40), domain("b", 40)], domain("t", 20).unlabelled()
+    )
     stream = domain("t", BEFORE + BLOCK + 10)
     return clf, stream.X, np.asarray(stream.y)
 
@@ -156,7 +167,8 @@ def traced(method: str, path: str, everything: bool = False) -> dict[str, list[V
         for x, label in zip(X[:BEFORE], y[:BEFORE], strict=True):
             clf.predict_one(x)
             clf.learn_one(x, label)
-        x, label = X[BEFORE], y[BEFORE]
+        x = X[BEFORE]
+        label = y[BEFORE]
         calls: dict[str, Any] = {
             "predict_one": lambda: clf.predict_one(x), "learn_one": lambda: clf.learn_one(x, label),
         }  # fmt: skip
@@ -188,8 +200,12 @@ def page() -> str:
     for method in METHODS:
         for path in PATHS:
             for name, lines in traced(method, path).items():
-                files = dict.fromkeys(line.file for line in lines if line.leads_on or line.file.startswith("kernels/"))
-                rows.append(f"| {method}, `{name}` | {len(hops_back(lines))} | {' > '.join(files)} |")
+                files = dict.fromkeys(
+                    line.file for line in lines if line.leads_on or line.file.startswith("kernels/")
+                )
+                rows.append(
+                    f"| {method}, `{name}` | {len(hops_back(lines))} | {' > '.join(files)} |"
+                )
     return "\n".join(rows)
 
 
@@ -200,14 +216,20 @@ def written(text: str, walks: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--all", action="store_true", help="every function of the package")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--paths", default=",".join(PATHS))
-    parser.add_argument("--write", type=Path, help="a page with the marks of the walk, to be brought up to date")
+    parser.add_argument(
+        "--write", type=Path, help="a page with the marks of the walk, to be brought up to date"
+    )
     given = parser.parse_args()
     if given.write:
-        given.write.write_text(written(given.write.read_text(encoding="utf-8"), page()), encoding="utf-8")
+        given.write.write_text(
+            written(given.write.read_text(encoding="utf-8"), page()), encoding="utf-8"
+        )
         return
     for method in given.methods.split(","):
         for path in given.paths.split(","):

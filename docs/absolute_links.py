@@ -23,7 +23,9 @@ def absolute(text: str, address: str, folder: str = "", ref: str = "main") -> st
     '[a](https://host/me/blob/main/docs/a.md#b) ![p](https://host/me/raw/main/p.png) [c](#d) [e](https://e)'
     """
     if not re.match(r"https?://[^/\s]+/\S+$", address):
-        raise SystemExit(f"{address!r} is no address of a repository; give one such as https://HOST/OWNER/hedgerow")
+        raise SystemExit(
+            f"{address!r} is no address of a repository; give one such as https://HOST/OWNER/hedgerow"
+        )
 
     def made(found: re.Match[str]) -> str:
         picture, words, target = found.groups()
@@ -37,7 +39,9 @@ def absolute(text: str, address: str, folder: str = "", ref: str = "main") -> st
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("address")
     parser.add_argument("page", type=Path)
     parser.add_argument("--ref", default="main")

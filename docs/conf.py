@@ -38,8 +38,17 @@ extensions = [
 
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "bench/*.md"]
-exclude_patterns = ["out/**", ".venv*/**", "build/**", "examples/**", "docs/gallery/**/*.ipynb", "docs/_templates/**"]
-templates_path = [str(ROOT / "docs" / "_templates")]  # absolute: autosummary looks below the source folder
+exclude_patterns = [
+    "out/**",
+    ".venv*/**",
+    "build/**",
+    "examples/**",
+    "docs/gallery/**/*.ipynb",
+    "docs/_templates/**",
+]
+templates_path = [
+    str(ROOT / "docs" / "_templates")
+]  # absolute: autosummary looks below the source folder
 nitpicky = False
 highlight_language = "text"  # a block without a language is a command
 suppress_warnings = ["config.cache"]  # the functions in the gallery's configuration
@@ -53,10 +62,14 @@ myst_heading_anchors = 4
 
 # -- the reference: every public name, from its docstring ---------------------------------------------------------
 
-shutil.rmtree(ROOT / "docs" / "api", ignore_errors=True)  # pages of names that are gone would be warnings
+shutil.rmtree(
+    ROOT / "docs" / "api", ignore_errors=True
+)  # pages of names that are gone would be warnings
 write_modules(ROOT / "docs" / "api" / "other-tools.rst")
 autosummary_generate = [  # named, since Sphinx does not look for new pages where it was run before
-    str(page) for page in (ROOT / "docs" / "api.rst", ROOT / "docs" / "api" / "other-tools.rst") if page.is_file()
+    str(page)
+    for page in (ROOT / "docs" / "api.rst", ROOT / "docs" / "api" / "other-tools.rst")
+    if page.is_file()
 ]
 autosummary_ignore_module_all = False  # what a module names in __all__, wherever it comes from
 autosummary_imported_members = True
@@ -76,7 +89,9 @@ def _to_run() -> str:
         return r"a^"
     if os.environ.get("HEDGEROW_DATA"):
         return r"/\w+\.py$"
-    print("HEDGEROW_DATA is not set: examples on cameras, faces, reviews show their code alone (`hedgerow data`)")
+    print(
+        "HEDGEROW_DATA is not set: examples on cameras, faces, reviews show their code alone (`hedgerow data`)"
+    )
     return r"/(?!\d+_data_)\w+\.py$"
 
 
@@ -127,5 +142,11 @@ html_theme_options = {
 html_sidebars: dict[str, list[str]] = {"docs/index": []}
 
 # what is loaded when first used has to be there before its docstrings are read
-for _name in ("hedgerow.base", "hedgerow.estimator", "hedgerow.fleet", "hedgerow.live", "hedgerow.client"):
+for _name in (
+    "hedgerow.base",
+    "hedgerow.estimator",
+    "hedgerow.fleet",
+    "hedgerow.live",
+    "hedgerow.client",
+):
     importlib.import_module(_name)

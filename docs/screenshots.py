@@ -20,14 +20,20 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-VIEWS = {"light": (1100, 1400, "light"), "dark": (1180, 1300, "dark"), "phone": (360, 1500, "light")}
+VIEWS = {
+    "light": (1100, 1400, "light"),
+    "dark": (1180, 1300, "dark"),
+    "phone": (360, 1500, "light"),
+}
 LARGEST = 200_000  # bytes
 LONGEST = 180  # seconds until the demonstration has so many events and an alarm
 SHOWN = "(n) => document.querySelector('.alarm') && Number(document.querySelector('#events').value) >= n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--events", type=int, default=600)
     asked = parser.parse_args()
@@ -45,11 +51,15 @@ def main() -> None:
 
 def take(url: str, out: Path, events: int) -> None:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
         pages = {}
         for name, (width, height, theme) in VIEWS.items():
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+                viewport={"width": width, "height": height},
+                color_scheme=theme,
+                reduced_motion="reduce",
             )
             pages[name] = context.new_page()
             pages[name].goto(f"{url}/models/digits")
@@ -62,9 +72,9 @@ def take(url: str, out: Path, events: int) -> None:
 
 
 def write(path: Path, png: bytes) -> None:
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE).save(
-        path, optimize=True
-    )
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(
+        256, kmeans=2, dither=Image.Dither.NONE
+    ).save(path, optimize=True)
     size = path.stat().st_size
     print(f"{path}: {size / 1000:.0f} kB")
     assert size < LARGEST, "too large for the docs: take a smaller part"

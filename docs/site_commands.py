@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -15,44 +16,53 @@ COMMANDS = "<!-- the commands -->"
 MODULES = ".. the modules of other tools"
 OTHER_PAGES = "... pages that no list has"
 LISTS = ("index.md", "start.md", "guide.md", "operations.md", "research.md", "development.md")
-OTHER_TOOLS = ("hedgerow.river", "hedgerow.skada", "hedgerow.capymoa", "hedgerow.mlflow")
+OTHER_TOOLS = ("hedgerow.river", "hedgerow.mlflow")
 
 
 def commands() -> str:
     """Every command as Markdown: what it does, its arguments and options with their defaults."""
-    from typer.main import get_command
+    from hedgerow.cli.app import app, arguments_of
 
-    from hedgerow.cli.app import app
-
-    top: Any = get_command(app)
-    return "\n\n".join(_command(name, command) for name, command in top.commands.items() if not command.hidden)
+    names = [name for name in app if not name.startswith("-")]
+    return "\n\n".join(_command(name, app[name].help, arguments_of(name)) for name in names)
 
 
-def _command(name: str, command: Any) -> str:
-    parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-    words = [_word(p) for p in parameters if p.param_type_name == "argument"]
+def _command(name: str, text: str, taken: list[Any]) -> str:
+    text = inspect.cleandoc(text).partition("\n\nParameters\n")[0]
+    words = [_word(each) for each in taken if not each.name.startswith("-")]
     usage = " ".join(["hedgerow", name, *words, "[OPTIONS]"])
-    rows = [_row(p) for p in parameters if p.param_type_name == "option"]
-    table = "\n".join(["| option | what it does | default |", "|---|---|---|", *rows]) if rows else ""
-    return f"## {name}\n\n{_plain(command.help or '')}\n\n```text\n{usage}\n```\n\n{table}"
+    rows = [_row(each) for each in taken if each.name.startswith("-")]
+    table = (
+        "\n".join(["| option | what it does | default |", "|---|---|---|", *rows]) if rows else ""
+    )
+    return f"## {name}\n\n{_plain(text)}\n\n```text\n{usage}\n```\n\n{table}"
 
 
-def _word(parameter: Any) -> str:
-    word = (parameter.metavar or parameter.name).upper()
-    return word if parameter.required else f"[{word.strip('[]')}]"
+def _word(argument: Any) -> str:
+    word = argument.name.upper()
+    return word if argument.required else f"[{word}]"
 
 
 def _row(option: Any) -> str:
-    names = ", ".join(f"`{word}`" for word in (*option.opts, *option.secondary_opts))
-    default = option.default
-    shown = "" if option.required or default in (None, (), [], "") or callable(default) else f"`{default}`"
-    text = "required" if option.required else shown
-    return f"| {names} | {_plain(option.help or '').replace('|', chr(92) + '|')} | {text} |"
+    names = ", ".join(f"`{word}`" for word in option.names)
+    default = option.field_info.default
+    text = (
+        "required"
+        if option.required
+        else ""
+        if default in (None, "", option.field_info.empty)
+        else f"`{default}`"
+    )
+    return (
+        f"| {names} | {_plain(option.parameter.help or '').replace('|', chr(92) + '|')} | {text} |"
+    )
 
 
 def _plain(text: str) -> str:
     """Help in one paragraph, without what only a terminal understands."""
-    return re.sub(r"\s+", " ", text.replace("\b", "")).replace("<", "&lt;").replace("*", "\\*").strip()
+    return (
+        re.sub(r"\s+", " ", text.replace("\b", "")).replace("<", "&lt;").replace("*", "\\*").strip()
+    )
 
 
 def write_modules(page: Path) -> None:
@@ -64,7 +74,9 @@ def write_modules(page: Path) -> None:
         title = "Adapters for other libraries"
         lines = "\n".join(f"   {name}" for name in found)
         directive = ".. autosummary::\n   :toctree: .\n   :template: autosummary/adaptor.rst"
-        page.write_text(f"{title}\n{'=' * len(title)}\n\n{directive}\n\n{lines}\n", encoding="utf-8")
+        page.write_text(
+            f"{title}\n{'=' * len(title)}\n\n{directive}\n\n{lines}\n", encoding="utf-8"
+        )
 
 
 def _imported(name: str) -> bool:
@@ -78,8 +90,14 @@ def _imported(name: str) -> bool:
 
 def other_pages(docs: Path) -> str:
     """Pages in docs/ that no table of contents names, so that a new page is found without an edit of another."""
-    listed = {line.strip() for name in LISTS for line in (docs / name).read_text(encoding="utf-8").splitlines()}
-    return "\n".join(sorted(path.stem for path in docs.glob("*.md") if path.stem not in {"index", *listed}))
+    listed = {
+        line.strip()
+        for name in LISTS
+        for line in (docs / name).read_text(encoding="utf-8").splitlines()
+    }
+    return "\n".join(
+        sorted(path.stem for path in docs.glob("*.md") if path.stem not in {"index", *listed})
+    )
 
 
 def _read(app: Any, docname: str, content: list[str]) -> None:
@@ -89,11 +107,15 @@ def _read(app: Any, docname: str, content: list[str]) -> None:
         content[0] = content[0].replace(OTHER_PAGES, other_pages(Path(app.srcdir) / "docs"))
     elif docname == "docs/api":
         made = (Path(app.srcdir) / "docs" / "api" / "other-tools.rst").is_file()
-        content[0] = content[0].replace(MODULES, ".. toctree::\n\n   api/other-tools" if made else "")
+        content[0] = content[0].replace(
+            MODULES, ".. toctree::\n\n   api/other-tools" if made else ""
+        )
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", _read)
-    app.connect("env-get-outdated", lambda *_: ["docs/api", "docs/commands", "docs/guide"])  # they depend on the code
+    app.connect(
+        "env-get-outdated", lambda *_: ["docs/api", "docs/commands", "docs/guide"]
+    )  # they depend on the code
     return {"parallel_read_safe": True, "parallel_write_safe": True}

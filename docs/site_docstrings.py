@@ -50,7 +50,9 @@ def rewritten(lines: list[str]) -> list[str]:
             found.append(line)
             continue
         example = line.lstrip().startswith(">>>") or (example and not empty)
-        start = line.startswith("|") or (indented and not empty and (not found or not found[-1].strip()))
+        start = line.startswith("|") or (
+            indented and not empty and (not found or not found[-1].strip())
+        )
         if example:
             drawn = False
             found.append(line)
@@ -86,7 +88,11 @@ def listed(lines: list[str]) -> list[str]:
     """
     if any(line.startswith("----") for line in lines):
         fields = [(line, None if _typed(line) else FIELD.match(line)) for line in lines]
-        return [new for line, field in fields for new in ([field[1], f"    {field[2]}"] if field else [line])]
+        return [
+            new
+            for line, field in fields
+            for new in ([field[1], f"    {field[2]}"] if field else [line])
+        ]
     found, within = [], False
     for line in lines:
         field = FIELD.match(line)
@@ -95,7 +101,9 @@ def listed(lines: list[str]) -> list[str]:
         before, within = within, bool(field) or (within and line.startswith("    "))
         if before and not within and line.strip():
             found.append("")
-        found.append(f"- `{field[1]}`: {field[2]}" if field else f"  {line.strip()}" if within else line)
+        found.append(
+            f"- `{field[1]}`: {field[2]}" if field else f"  {line.strip()}" if within else line
+        )
     return found
 
 

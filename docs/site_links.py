@@ -28,7 +28,12 @@ def without_files(text: str, folder: Path, root: Path) -> str:
     def found(match: re.Match[str]) -> str:
         words, target = match[1], match[2]
         path = (folder / target).resolve()
-        if "://" in target or target.endswith(PAGES) or not path.exists() or root not in (path, *path.parents):
+        if (
+            "://" in target
+            or target.endswith(PAGES)
+            or not path.exists()
+            or root not in (path, *path.parents)
+        ):
             return match[0]
         where = path.relative_to(root).as_posix()
         if where in MADE:

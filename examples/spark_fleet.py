@@ -12,8 +12,12 @@ from hedgerow.fleet import Base
 from hedgerow.spark import Columns, learn_stream, metrics, session
 
 domains = load("digits")
-_, target = split(domains["shifted"], warmup=0.3, seed=0)  # shuffles; seed=None keeps an order in time
-base = Base.fit([domain for name, domain in domains.items() if name != "shifted"], method="hedgerow-linear")
+_, target = split(
+    domains["shifted"], warmup=0.3, seed=0
+)  # shuffles; seed=None keeps an order in time
+base = Base.fit(
+    [domain for name, domain in domains.items() if name != "shifted"], method="hedgerow-linear"
+)
 
 with tempfile.TemporaryDirectory() as folder:
     for batch in range(3):  # each site sees rows of its own; a label comes after its row
@@ -27,7 +31,9 @@ with tempfile.TemporaryDirectory() as folder:
             path.parent.mkdir(exist_ok=True)
             path.write_text("\n".join(lines), encoding="utf-8")
 
-    spark = session("local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"})
+    spark = session(
+        "local[2]", config={"spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    )
     read = spark.readStream
     results = learn_stream(
         read.schema("site string, id string, time bigint, x array<double>").json(f"{folder}/rows"),
@@ -35,8 +41,12 @@ with tempfile.TemporaryDirectory() as folder:
         base,
         Columns(key="site", order="time", features="x"),
     )
-    writer = results.writeStream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    writer = results.writeStream.option("checkpointLocation", f"{folder}/checkpoint").trigger(
+        availableNow=True
+    )
     writer.format("parquet").option("path", f"{folder}/results").start().awaitTermination()
     for row in metrics(spark.read.parquet(f"{folder}/results")).orderBy("key").collect():
-        print(f"{row.key}: {row.predictions} predictions, {row.learned} labels, {row.mistakes} mistakes")
+        print(
+            f"{row.key}: {row.predictions} predictions, {row.learned} labels, {row.mistakes} mistakes"
+        )
     spark.stop()

@@ -28,8 +28,13 @@ SOURCES, TARGET, ROWS, REFIT = ("Q1", "Q2", "Q4"), "Q3", 1500, 50
 
 def cut(folder):
     """One file a source; the first 30 % of the target without labels; the rest, the stream."""
-    table = pd.read_csv(Path(os.environ["HEDGEROW_DATA"]) / "tables" / "hotel.csv.gz").rename(columns={"label": "rate"})
-    parts = {name: rows.drop(columns="domain").sample(ROWS, random_state=0) for name, rows in table.groupby("domain")}
+    table = pd.read_csv(Path(os.environ["HEDGEROW_DATA"]) / "tables" / "hotel.csv.gz").rename(
+        columns={"label": "rate"}
+    )
+    parts = {
+        name: rows.drop(columns="domain").sample(ROWS, random_state=0)
+        for name, rows in table.groupby("domain")
+    }
     folder.mkdir(exist_ok=True)
     for name in SOURCES:
         parts[name].to_csv(folder / f"{name}.csv", index=False)
@@ -40,15 +45,25 @@ def cut(folder):
 
 def boosting(sources, stream):
     """Fitted on the sources and the labels so far, which count five times and are marked, every 50 labels again."""
-    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=255)
+    codes = OrdinalEncoder(
+        handle_unknown="use_encoded_value", unknown_value=np.nan, max_categories=255
+    )
     stream, predicted = stream.assign(new=1), np.empty(len(stream), dtype=object)
     for begin in range(0, len(stream), REFIT):
         rows = pd.concat([*(source.assign(new=0) for source in sources), stream[:begin]])
-        text = make_column_transformer((codes, make_column_selector(dtype_exclude="number")), remainder="passthrough")
+        text = make_column_transformer(
+            (codes, make_column_selector(dtype_exclude="number")), remainder="passthrough"
+        )
         model = make_pipeline(text, HistGradientBoostingClassifier(random_state=0))
         weights = np.where(rows["new"], 5.0, 1.0)
-        model.fit(rows.drop(columns="rate"), rows["rate"], histgradientboostingclassifier__sample_weight=weights)
-        predicted[begin : begin + REFIT] = model.predict(stream.drop(columns="rate")[begin : begin + REFIT])
+        model.fit(
+            rows.drop(columns="rate"),
+            rows["rate"],
+            histgradientboostingclassifier__sample_weight=weights,
+        )
+        predicted[begin : begin + REFIT] = model.predict(
+            stream.drop(columns="rate")[begin : begin + REFIT]
+        )
     return predicted
 
 
@@ -60,7 +75,10 @@ def majority(truth):
 def main(folder):
     """Print the error rates, draw the curves."""
     cut(folder)
-    sources, stream = [pd.read_csv(folder / f"{name}.csv") for name in SOURCES], pd.read_csv(folder / "Q3.csv")
+    sources, stream = (
+        [pd.read_csv(folder / f"{name}.csv") for name in SOURCES],
+        pd.read_csv(folder / "Q3.csv"),
+    )
     truth, rows = stream["rate"].to_numpy(), stream.drop(columns="rate")
 
     domains = [read(folder / f"{name}.csv", label="rate") for name in SOURCES]
@@ -73,7 +91,9 @@ def main(folder):
     figure, panel = plt.subplots(figsize=(7, 3.6), layout="constrained")
     labels = np.arange(1, len(stream) + 1)
     for name, each in wrong.items():
-        print(f"{name:35s} {each.mean():.1%} mistakes on {len(each)} rows, {each[:100].mean():.0%} on the first 100")
+        print(
+            f"{name:35s} {each.mean():.1%} mistakes on {len(each)} rows, {each[:100].mean():.0%} on the first 100"
+        )
         panel.plot(labels, 100 * np.cumsum(each) / labels, label=name)
     panel.set(xlabel="labels", ylabel="prequential error, %", ylim=(0, 60))
     panel.legend(frameon=False)

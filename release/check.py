@@ -1,7 +1,7 @@
 """Build the wheel and the source archive, check what is in them, and let the source archive pass its own tests.
 
     python release/check.py             built, checked, and a representative part of the tests (in `make check`)
-    python release/check.py --all       the whole suite, in an environment of its own (`make test-sdist`)
+    python release/check.py --all       the whole suite, in an environment of its own (before a release)
 
 The wheel is built from the source archive, so that one is complete. The tests that come with the archive then run
 against the installed wheel, in a folder where no checkout is. The quick form borrows the packages of the environment
@@ -23,20 +23,34 @@ from email.parser import HeaderParser
 from pathlib import Path
 from zipfile import ZipFile
 
-from contents import ROOT, licences, of_sdist, of_wheel, sdist_problems, unknown_at_the_top, wheel_problems
+from contents import (
+    ROOT,
+    licences,
+    of_sdist,
+    of_wheel,
+    sdist_problems,
+    unknown_at_the_top,
+    wheel_problems,
+)
 
 # Something of each layer, without browser, brokers or Java: what was left out of a wheel shows here.
 QUICK = (
     "tests/unit/test_imports.py", "tests/unit/test_laws_moments.py", "tests/unit/test_release.py",
-    "tests/unit/test_learner_kinds.py", "tests/integration/page/test_files.py",
+    "tests/unit/test_outside_parts.py", "tests/integration/page/test_files.py",
 )  # fmt: skip
 
 
 def main() -> int:
     """Exit code 0 if all is well; else every problem, a line each."""
-    parser = argparse.ArgumentParser(description="Build, check and test the wheel and the source archive.")
-    parser.add_argument("--all", action="store_true", help="the whole suite, in an environment of its own")
-    parser.add_argument("--only", default="", help="with --all: arguments for pytest, e.g. 'tests/unit'")
+    parser = argparse.ArgumentParser(
+        description="Build, check and test the wheel and the source archive."
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="the whole suite, in an environment of its own"
+    )
+    parser.add_argument(
+        "--only", default="", help="with --all: arguments for pytest, e.g. 'tests/unit'"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where both archives go")
     chosen = parser.parse_args()
     sdist, wheel = build(chosen.out)
@@ -68,7 +82,9 @@ def found_wrong(sdist: Path, wheel: Path) -> list[str]:
     version = wheel.name.split("-")[1]
     problems = wheel_problems(of_wheel(wheel), version) + sdist_problems(of_sdist(sdist))
     if (ROOT / ".git").exists():
-        tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        tracked = subprocess.run(
+            ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
         problems += unknown_at_the_top(set(tracked.split("\n")) - {""})
     with ZipFile(wheel) as archive:
         text = archive.read(f"hedgerow-{version}.dist-info/METADATA").decode("utf-8")
@@ -80,13 +96,24 @@ def metadata_problems(text: str) -> list[str]:
     metadata = HeaderParser().parsestr(text)
     problems = [f"the metadata has no {name}" for name in NEEDED if not metadata.get(name)]
     if set(metadata.get_all("License-File") or ()) != licences():
-        problems.append(f"licences: the metadata names {metadata.get_all('License-File')}, there are {licences()}")
+        problems.append(
+            f"licences: the metadata names {metadata.get_all('License-File')}, there are {licences()}"
+        )
     if metadata.get("Description-Content-Type") != "text/markdown":
         problems.append("the README must be named as text/markdown")
     return problems + readme_problems(str(metadata.get_payload()))
 
 
-NEEDED = ("Name", "Version", "Summary", "Requires-Python", "License-Expression", "Author", "Keywords", "Classifier")
+NEEDED = (
+    "Name",
+    "Version",
+    "Summary",
+    "Requires-Python",
+    "License-Expression",
+    "Author",
+    "Keywords",
+    "Classifier",
+)
 
 
 def readme_problems(text: str) -> list[str]:
@@ -118,7 +145,8 @@ def version_problems(version: str) -> list[str]:
         "CHANGELOG.md": r"^## (\d\S*)",
     }
     found = {
-        name: re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.M) for name, pattern in places.items()
+        name: re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.M)
+        for name, pattern in places.items()
     }
     return [
         f"{name} says version {match[1] if match else 'nothing'}, the wheel is {version}"
@@ -139,7 +167,9 @@ def tested(sdist: Path, wheel: Path, folder: Path, everything: list[str] | None)
     else:
         subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "--constraint", ROOT / "constraints.txt", f"{wheel}[dev]"], check=True)
+        subprocess.run(
+            [*install, "--constraint", ROOT / "constraints.txt", f"{wheel}[dev]"], check=True
+        )
         tests = everything or ["-n", "auto"]
     where = subprocess.check_output(
         [python, "-c", "import hedgerow; print(hedgerow.__file__)"], text=True, cwd=unpacked
@@ -155,11 +185,19 @@ def _borrowing(venv: Path, wheel: Path) -> None:
     """An environment that has the wheel, and everything else from the one this runs in."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     site = subprocess.check_output(
-        [venv / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+        [venv / "bin" / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        text=True,
     ).strip()
     # a line in a .pth file adds the folder, and not the .pth files in it: our editable install stays unseen
     Path(site, "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", venv / "bin" / "python"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--python",
+        venv / "bin" / "python",
+    ]
     subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", wheel], check=True)
 
 

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("src", "tests", "docs", "book", "bench", "examples", "release", "deploy")
+FOLDERS = ("src", "tests", "docs", "reproduction", "bench", "examples", "release", "deploy")
 FILES = (
     "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
     "RELEASING.md", "constraints.txt", "pyproject.toml", ".dockerignore",
@@ -42,14 +42,21 @@ def of_sdist(path: Path) -> set[str]:
 
 def licences() -> set[str]:
     """Our own, and one beside every file of others that the page uses: `vendor/NAME.LICENSE` for `vendor/NAME.*`."""
-    return {"LICENSE", *(path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("vendor/*.LICENSE"))}
+    return {
+        "LICENSE",
+        *(path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("vendor/*.LICENSE")),
+    }
 
 
 def wheel_problems(found: set[str], version: str) -> list[str]:
     """What is missing in a wheel, what should not be there, and files of others without a licence."""
     info = f"hedgerow-{version}.dist-info"
     package = {name.removeprefix("src/") for name in tree(ROOT / "src" / "hedgerow")}
-    expected = package | {f"{info}/{name}" for name in DIST_INFO} | {f"{info}/licenses/{name}" for name in licences()}
+    expected = (
+        package
+        | {f"{info}/{name}" for name in DIST_INFO}
+        | {f"{info}/licenses/{name}" for name in licences()}
+    )
     return _differences("the wheel", found, expected) + _unlicensed(found)
 
 
@@ -61,8 +68,13 @@ def sdist_problems(found: set[str]) -> list[str]:
 
 
 def _differences(what: str, found: set[str], expected: set[str]) -> list[str]:
-    missing = [f"{what} lacks {name}; see MANIFEST.in and package-data" for name in sorted(expected - found)]
-    return missing + [f"{what} has {name}, which does not belong there" for name in sorted(found - expected)]
+    missing = [
+        f"{what} lacks {name}; see MANIFEST.in and package-data"
+        for name in sorted(expected - found)
+    ]
+    return missing + [
+        f"{what} has {name}, which does not belong there" for name in sorted(found - expected)
+    ]
 
 
 def _unlicensed(found: set[str]) -> list[str]:
@@ -79,4 +91,7 @@ def unknown_at_the_top(tracked: set[str]) -> list[str]:
     """Names at the top of the repository about which nobody decided whether they are released."""
     known = {*FOLDERS, *FILES, *NOT_RELEASED}
     names = sorted({name.partition("/")[0] for name in tracked} - known)
-    return [f"{name}: say in release/contents.py and MANIFEST.in whether it is released" for name in names]
+    return [
+        f"{name}: say in release/contents.py and MANIFEST.in whether it is released"
+        for name in names
+    ]

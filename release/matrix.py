@@ -42,12 +42,23 @@ def _version(python: str) -> str:
 def main() -> int:
     """Exit code 1 if something did not work, or a Python is missing."""
     parser = argparse.ArgumentParser(description="Try the wheel on every Python that it is for.")
-    parser.add_argument("--python", action="append", default=[], help="a Python to try beside those that are found")
+    parser.add_argument(
+        "--python", action="append", default=[], help="a Python to try beside those that are found"
+    )
     parser.add_argument("--write", type=Path, help="the page that gets the table")
     chosen = parser.parse_args()
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="hedgerow-matrix-") as folder:
-        build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", folder, str(ROOT)]
+        build = [
+            sys.executable,
+            "-m",
+            "build",
+            "--no-isolation",
+            "--wheel",
+            "--outdir",
+            folder,
+            str(ROOT),
+        ]
         subprocess.run(build, check=True, capture_output=True)
         wheel = next(Path(folder).glob("*.whl"))
         known = pythons(chosen.python)
@@ -56,19 +67,35 @@ def main() -> int:
             if python is None:
                 outcome, ok = "not found on this machine", False
             else:
-                command = [python, str(ROOT / "release" / "smoke.py"), str(wheel), *(["--lowest"] if lowest else [])]
+                command = [
+                    python,
+                    str(ROOT / "release" / "smoke.py"),
+                    str(wheel),
+                    *(["--lowest"] if lowest else []),
+                ]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 ok = done.returncode == 0
-                outcome = "all worked" if ok else (done.stderr.strip().splitlines() or ["no message"])[-1]
+                outcome = (
+                    "all worked" if ok else (done.stderr.strip().splitlines() or ["no message"])[-1]
+                )
                 version = _version(python)
             failed |= not ok
             rows.append(f"| {version} | {packages} | {outcome} |")
             print(rows[-1], flush=True)
     if chosen.write:
-        table = "\n".join([MARKS[0], "| Python | packages | `release/smoke.py` |", "|---|---|---|", *rows, MARKS[1]])
+        table = "\n".join(
+            [
+                MARKS[0],
+                "| Python | packages | `release/smoke.py` |",
+                "|---|---|---|",
+                *rows,
+                MARKS[1],
+            ]
+        )
         text = chosen.write.read_text(encoding="utf-8")
         chosen.write.write_text(
-            re.sub(f"{MARKS[0]}.*{MARKS[1]}", lambda _: table, text, flags=re.DOTALL), encoding="utf-8"
+            re.sub(f"{MARKS[0]}.*{MARKS[1]}", lambda _: table, text, flags=re.DOTALL),
+            encoding="utf-8",
         )
     return int(failed)
 

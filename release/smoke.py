@@ -39,22 +39,40 @@ for method in ("hedgerow", "oddm"):
 
 def main() -> None:
     """Stops with an error at the first thing that does not work."""
-    parser = argparse.ArgumentParser(description="Install a wheel in a new environment and use it once.")
+    parser = argparse.ArgumentParser(
+        description="Install a wheel in a new environment and use it once."
+    )
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--find-links", type=Path, help="a folder with the wheels of all packages that are needed")
-    parser.add_argument("--lowest", action="store_true", help="with the oldest packages that the wheel allows")
+    parser.add_argument(
+        "--find-links", type=Path, help="a folder with the wheels of all packages that are needed"
+    )
+    parser.add_argument(
+        "--lowest", action="store_true", help="with the oldest packages that the wheel allows"
+    )
     chosen = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder, "bin", "python")
-        offline = ["--no-index", "--find-links", chosen.find_links.resolve()] if chosen.find_links else []
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *offline]
+        offline = (
+            ["--no-index", "--find-links", chosen.find_links.resolve()] if chosen.find_links else []
+        )
+        install = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *offline,
+        ]
         oldest = lowest(chosen.wheel) if chosen.lowest else []
         subprocess.run([*install, f"{chosen.wheel.resolve()}[cli]", *oldest], check=True)
         subprocess.run([python, "-W", "error", "-c", USE], check=True, cwd=folder)
         for words in (["--version"], ["methods"], ["doctor"]):
-            done = subprocess.run([python, "-m", "hedgerow", *words], cwd=folder, capture_output=True, text=True)
+            done = subprocess.run(
+                [python, "-m", "hedgerow", *words], cwd=folder, capture_output=True, text=True
+            )
             if done.returncode:
                 sys.exit(f"hedgerow {' '.join(words)}:\n{done.stdout}{done.stderr}")
     print(f"all worked, in {time.monotonic() - began:.0f} s")
@@ -65,7 +83,10 @@ def lowest(wheel: Path) -> list[str]:
     with ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         lines = archive.read(name).decode().splitlines()
-    asked = [re.fullmatch(r"Requires-Dist: ([\w.-]+)>=([\w.]+)(; extra == .cli.)?", line) for line in lines]
+    asked = [
+        re.fullmatch(r"Requires-Dist: ([\w.-]+)>=([\w.]+)(; extra == .cli.)?", line)
+        for line in lines
+    ]
     return [f"{found[1]}=={found[2]}.*" for found in asked if found]
 
 

@@ -17,9 +17,13 @@ rows, labels = {}, {}
 for series, exercise, wearer in zip(data["X"], data["y"], data["subject"], strict=True):
     cut = series[: len(series) // 100 * 100].reshape(-1, 100, 6)  # windows of two seconds
     steps = np.abs(np.diff(cut, axis=1)).mean(axis=1)
-    rows.setdefault(wearer, []).append(np.hstack([cut.mean(1), cut.std(1), cut.min(1), cut.max(1), steps]))
+    rows.setdefault(wearer, []).append(
+        np.hstack([cut.mean(1), cut.std(1), cut.min(1), cut.max(1), steps])
+    )
     labels.setdefault(wearer, []).extend([data["y_labels"][exercise]] * len(cut))
-wearers = {name: Domain(f"wearer {name}", np.vstack(parts), labels[name]) for name, parts in rows.items()}
+wearers = {
+    name: Domain(f"wearer {name}", np.vstack(parts), labels[name]) for name, parts in rows.items()
+}
 print({int(name): len(domain) for name, domain in wearers.items()}, "windows a wearer")
 
 # %%
@@ -30,6 +34,9 @@ figure, panel = plt.subplots()
 for method in ("hedgerow", "hedgerow-linear", "homotlms", "pa"):
     clf = OnlineTransferClassifier(method).fit_domains(list(wearers.values()), warmup)
     wrong = clf.predict_then_learn(stream.X, stream.y) != stream.y
-    panel.plot(100 * np.cumsum(wrong) / np.arange(1, len(wrong) + 1), label=f"{method}: {100 * wrong.mean():.1f} %")
+    panel.plot(
+        100 * np.cumsum(wrong) / np.arange(1, len(wrong) + 1),
+        label=f"{method}: {100 * wrong.mean():.1f} %",
+    )
 panel.set(xlabel="labels of the new wearer", ylabel="mistakes so far, %", ylim=(0, 60))
 panel.legend()

@@ -13,7 +13,9 @@ import numpy as np
 from hedgerow import OnlineTransferClassifier, load, split
 
 domains = load("digits")
-print(f"{'':10s}{'told':>8s}{'left out':>10s}{'every label':>13s}   mistakes, one label in five comes")
+print(
+    f"{'':10s}{'told':>8s}{'left out':>10s}{'every label':>13s}   mistakes, one label in five comes"
+)
 table = []
 for target in domains:
     warmup, stream = split(domains[target], warmup=0.3, seed=0)
@@ -37,7 +39,9 @@ for target in domains:
 # The same as a picture:
 
 figure, panel = plt.subplots()
-for place, (name, column) in enumerate(zip(("told", "left out", "every label"), np.transpose(table), strict=True)):
+for place, (name, column) in enumerate(
+    zip(("told", "left out", "every label"), np.transpose(table), strict=True)
+):
     panel.bar(np.arange(len(domains)) + 0.27 * (place - 1), 100 * column, width=0.25, label=name)
 panel.set(ylabel="mistakes, %", xticks=range(len(domains)), xticklabels=list(domains))
 panel.legend(ncols=3)

@@ -22,7 +22,9 @@ for method in ("hedgerow", "homotlms", "paio"):
     for sources in ([*good, thin], good, [*good, useless]):
         clf = OnlineTransferClassifier(method).fit_domains(sources, warmup)
         rates.append((clf.predict_then_learn(stream.X, stream.y) != stream.y).mean())
-    print(f"{method:9s} four good sources {rates[0]:.1%}, three {rates[1]:.1%}, three and a useless one {rates[2]:.1%}")
+    print(
+        f"{method:9s} four good sources {rates[0]:.1%}, three {rates[1]:.1%}, three and a useless one {rates[2]:.1%}"
+    )
 
 # %%
 # Who is trusted by the experts of HomOTLMS, one frozen expert a source, with the useless one among them:

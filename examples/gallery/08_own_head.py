@@ -3,16 +3,16 @@ A head of your own
 ==================
 
 A head is the update rule of a linear expert. This one is a perceptron with a decreasing step. It works in any method of
-the paper, is tested by ``hedgerow.checks``, and is saved with the model.
+the paper, is tested by ``hedgerow.testing``, and is saved with the model.
 """
 
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 
-from hedgerow import OnlineTransferClassifier, load, register_head, split
-from hedgerow.checks import check_head
+from hedgerow import OnlineTransferClassifier, PaperOptions, load, register_head, split
 from hedgerow.heads import StepwiseHead
+from hedgerow.testing import check_head
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
 sources = [domain for name, domain in domains.items() if name != "shifted"]
 rates = {}
 for head in ("careful", "perceptron", "pa1", "arow"):
-    clf = OnlineTransferClassifier("homotlms", head=head).fit_domains(sources, warmup)
+    clf = OnlineTransferClassifier("homotlms", options=PaperOptions(head=head)).fit_domains(
+        sources, warmup
+    )
     rates[head] = 100 * (clf.predict_then_learn(stream.X, stream.y) != stream.y).mean()
 
 figure, panel = plt.subplots()

@@ -23,7 +23,8 @@ folder = Path(tempfile.mkdtemp())
 clf.save(folder / "model.safetensors")
 again = OnlineTransferClassifier.load(folder / "model.safetensors")
 same = np.array_equal(
-    clf.predict_then_learn(stream.X[100:], stream.y[100:]), again.predict_then_learn(stream.X[100:], stream.y[100:])
+    clf.predict_then_learn(stream.X[100:], stream.y[100:]),
+    again.predict_then_learn(stream.X[100:], stream.y[100:]),
 )
 print("the same predictions on the rest of the stream:", same)
 
@@ -31,6 +32,8 @@ print("the same predictions on the rest of the stream:", same)
 # What stays the same for all models of one fit can be kept once:
 
 whole, own = clf.to_bytes(), clf.to_bytes(constants=False)
-print(f"a whole model: {len(whole) / 1e6:.1f} MB; without the shared constants: {len(own) / 1e6:.1f} MB")
+print(
+    f"a whole model: {len(whole) / 1e6:.1f} MB; without the shared constants: {len(own) / 1e6:.1f} MB"
+)
 back = OnlineTransferClassifier.from_bytes(own, constants=clf.constants_)
 print("predicts as before:", np.array_equal(back.predict(stream.X), clf.predict(stream.X)))

@@ -19,7 +19,9 @@ clf = OnlineTransferClassifier().fit_domains(sources, warmup)
 clf.partial_fit(stream.X[:150], stream.y[:150])
 
 rest = slice(150, None)
-doubtful = 150 + int(clf.predict_proba(stream.X[rest]).max(axis=1).argmin())  # the row that it is least sure of
+doubtful = 150 + int(
+    clf.predict_proba(stream.X[rest]).max(axis=1).argmin()
+)  # the row that it is least sure of
 why = clf.explain_one(stream.X[doubtful])
 print(f"row {doubtful}: predicted {why.label}, its label is {stream.y[doubtful]}")
 
@@ -36,4 +38,6 @@ said, counts = np.unique([str(vote) for vote in why.votes.values()], return_coun
 for label, count in zip(said, counts, strict=True):
     print(f"{label}: {count} of {len(why.votes)} experts")
 trusted = max(why.weights, key=why.weights.get)
-print(f"most trusted: {trusted}, with {why.weights[trusted]:.0%} of the weight; it says {why.votes[trusted]}")
+print(
+    f"most trusted: {trusted}, with {why.weights[trusted]:.0%} of the weight; it says {why.votes[trusted]}"
+)

@@ -8,12 +8,14 @@ those that learn from the target.
 
 import matplotlib.pyplot as plt
 
-from hedgerow import OnlineTransferClassifier, load, split
+from hedgerow import OnlineTransferClassifier, PaperOptions, load, split
 
 domains = load("digits")
 warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
 sources = [domain for name, domain in domains.items() if name != "shifted"]
-clf = OnlineTransferClassifier("oddm", reading="general").fit_domains(sources, warmup)
+clf = OnlineTransferClassifier("oddm", options=PaperOptions(reading="general")).fit_domains(
+    sources, warmup
+)
 trace = clf.explain_then_learn(stream.X, stream.y)
 
 figure, panel = plt.subplots()
@@ -24,4 +26,6 @@ panel.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
 # %%
 # What happened, and what was guaranteed:
 
-print(f"{clf.mistakes_:.0f} mistakes in {clf.seen_} labels; {clf.guarantee_}: at most {clf.bound_:.0f}")
+print(
+    f"{clf.mistakes_:.0f} mistakes in {clf.seen_} labels; {clf.guarantee_}: at most {clf.bound_:.0f}"
+)

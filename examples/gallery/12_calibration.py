@@ -18,7 +18,9 @@ for method in ("hedgerow", "homotlms"):
     sure, right = [], []
     for target in domains:  # each style in turn is the new one
         warmup, stream = split(domains[target], warmup=0.3, seed=0)
-        clf = OnlineTransferClassifier(method).fit_domains([d for n, d in domains.items() if n != target], warmup)
+        clf = OnlineTransferClassifier(method).fit_domains(
+            [d for n, d in domains.items() if n != target], warmup
+        )
         trace = clf.explain_then_learn(stream.X, stream.y)
         sure.append(trace.probabilities.max(axis=1))
         right.append(trace.labels == stream.y)
@@ -26,7 +28,12 @@ for method in ("hedgerow", "homotlms"):
     bins = np.minimum((10 * sure).astype(int), 9)
     used = [b for b in range(10) if (bins == b).sum() >= 20]
     said, came = ([values[bins == b].mean() for b in used] for values in (sure, right))
-    error = sum((bins == b).mean() * abs(sure[bins == b].mean() - right[bins == b].mean()) for b in np.unique(bins))
+    error = sum(
+        (bins == b).mean() * abs(sure[bins == b].mean() - right[bins == b].mean())
+        for b in np.unique(bins)
+    )
     panel.plot(said, came, marker="o", label=f"{method}: calibration error {error:.3f}")
-panel.set(xlabel="probability of the prediction", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
+panel.set(
+    xlabel="probability of the prediction", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1)
+)
 panel.legend(loc="lower right", fontsize=8)

@@ -10,13 +10,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from hedgerow import OnlineTransferClassifier, load, split
-from hedgerow.lab.stats import against
+from hedgerow.comparison.stats import against
 
 domains = load("digits")
 warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
 sources = [domain for name, domain in domains.items() if name != "shifted"]
 methods = ("hedgerow-linear", "oddm", "homotlms", "paio", "pa")
-fitted = {method: OnlineTransferClassifier(method).fit_domains(sources, warmup).to_bytes() for method in methods}
+fitted = {
+    method: OnlineTransferClassifier(method).fit_domains(sources, warmup).to_bytes()
+    for method in methods
+}
 
 rates = {method: np.empty(8) for method in methods}
 for order in range(8):

@@ -2,7 +2,7 @@
 Model size and error rate
 =========================
 
-``size="small"`` and ``rank`` bound the size of a model, and ``hedgerow-linear`` has only mergeable statistics. The cost
+``rank`` bounds the size of a model, and ``hedgerow-linear`` has only mergeable statistics. The cost
 in accuracy depends on the data; this is one stream of digits.
 """
 
@@ -15,7 +15,6 @@ warmup, stream = split(domains["shifted"], warmup=0.3, seed=0)
 sources = [domain for name, domain in domains.items() if name != "shifted"]
 choices = {
     "hedgerow": {},
-    'hedgerow, size="small"': {"size": "small"},
     "hedgerow, rank=16": {"rank": 16},
     "hedgerow-linear": {"method": "hedgerow-linear"},
     "homotlms": {"method": "homotlms"},

@@ -16,9 +16,14 @@ warmup, stream = split(domains.pop("webcam"), warmup=0.3, seed=0)
 options = {"hedgerow-linear": {"rank": 128}}  # of 800 features: quicker, at some price in mistakes
 figure, panel = plt.subplots()
 for method in ("hedgerow-linear", "homotlms", "pa"):
-    clf = OnlineTransferClassifier(method, **options.get(method, {})).fit_domains(list(domains.values()), warmup)
+    clf = OnlineTransferClassifier(method, **options.get(method, {})).fit_domains(
+        list(domains.values()), warmup
+    )
     wrong = clf.predict_then_learn(stream.X, stream.y) != stream.y
-    panel.plot(100 * np.cumsum(wrong) / np.arange(1, len(wrong) + 1), label=f"{method}: {100 * wrong.mean():.1f} %")
+    panel.plot(
+        100 * np.cumsum(wrong) / np.arange(1, len(wrong) + 1),
+        label=f"{method}: {100 * wrong.mean():.1f} %",
+    )
 panel.set(xlabel="pictures so far", ylabel="mistakes so far, %", ylim=(0, 100))
 panel.legend()
 

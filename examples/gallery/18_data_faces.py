@@ -27,4 +27,6 @@ stream = stream.rows(np.arange(300))
 for method, options in {"hedgerow-linear": {"rank": 128}, "pa": {}}.items():
     clf = OnlineTransferClassifier(method, **options).fit_domains(sources, warmup)
     wrong = clf.predict_then_learn(stream.X, stream.y) != stream.y
-    print(f"{method:16s} {wrong[:50].sum()} mistakes in the first 50, {wrong.mean():.1%} of {len(wrong)}")
+    print(
+        f"{method:16s} {wrong[:50].sum()} mistakes in the first 50, {wrong.mean():.1%} of {len(wrong)}"
+    )

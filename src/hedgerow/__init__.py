@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.align import register_aligner as register_aligner
+    from hedgerow.comparison.compare import compare as compare
+    from hedgerow.comparison.compare import compare_domains as compare_domains
     from hedgerow.core.constants import Constants as Constants
     from hedgerow.core.domains import Domain as Domain
     from hedgerow.core.domains import split as split
@@ -29,19 +31,15 @@ if TYPE_CHECKING:
     from hedgerow.data import read as read
     from hedgerow.estimator import OnlineTransferClassifier as OnlineTransferClassifier
     from hedgerow.heads import register_head as register_head
-    from hedgerow.lab.compare import compare as compare
-    from hedgerow.lab.compare import compare_domains as compare_domains
-    from hedgerow.learner import register_learner as register_learner
     from hedgerow.methods import METHODS as METHODS
-    from hedgerow.methods import Method as Method
+    from hedgerow.methods import PaperOptions as PaperOptions
     from hedgerow.methods import Reading as Reading
     from hedgerow.methods import Recipe as Recipe
     from hedgerow.methods import reading_of as reading_of
-    from hedgerow.methods import register_method as register_method
     from hedgerow.mix import register_mixer as register_mixer
     from hedgerow.regressor import OnlineTransferRegressor as OnlineTransferRegressor
     from hedgerow.regressor import load_model as load_model
-    from hedgerow.show import watch as watch
+    from hedgerow.rows.parquet import ParquetSource as ParquetSource
 
 __version__ = "0.2.0"
 
@@ -52,25 +50,23 @@ _HOMES = {
     "HedgerowError": "core.errors",
     "InputError": "core.errors",
     "METHODS": "methods",
-    "Method": "methods",
     "Moments": "core.moments",
     "OnlineTransferClassifier": "estimator",
     "OnlineTransferRegressor": "regressor",
+    "PaperOptions": "methods",
+    "ParquetSource": "rows.parquet",
     "Reading": "methods",
     "Recipe": "methods",
-    "compare": "lab.compare",
-    "compare_domains": "lab.compare",
+    "compare": "comparison.compare",
+    "compare_domains": "comparison.compare",
     "load": "data",
     "load_model": "regressor",
     "read": "data",
     "reading_of": "methods",
     "register_aligner": "align",
     "register_head": "heads",
-    "register_learner": "learner",
-    "register_method": "methods",
     "register_mixer": "mix",
     "split": "core.domains",
-    "watch": "show",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -13,7 +13,7 @@ def main() -> None:
     try:
         from hedgerow.cli.app import main as run
     except ImportError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("typer", "rich", "click"):
+        if error.name is None or error.name.partition(".")[0] not in ("cyclopts", "rich"):
             raise
         sys.exit(f"error: the command line needs {error.name!r}: pip install 'hedgerow[cli]'")
     run()

@@ -8,37 +8,42 @@ write such a class and register it: `register_aligner("mine", Mine)`.
 | `identity`             | nothing                              | z = x                                         |
 | `tca`, `jda`, `bda`    | means of the domains, of the classes | directions of large variance and small gaps   |
 | `coral`                | covariances                          | of the source onto the target's               |
-| `whitening`, ..        | nothing: spaces of our own learner   | axes scaled alike, or values of a kernel      |
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, blocks, dense, is_sparse, stack_rows
+from hedgerow.core.arrays import Array, Matrix, dense, is_sparse, stack_rows
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.linalg import diagonal_minus_low_rank, fix_signs, shrink_along, symmetric_power
-from hedgerow.core.moments import Moments
 from hedgerow.core.preprocess import unit
 from hedgerow.core.registry import Parts
-from hedgerow.core.source_rows import ClassMoments, Gram, InMemory, Part, SourceRows, Statistic, summed
 
-__all__ = ["ALIGNERS", "BDA", "CORAL", "JDA", "TCA", "Aligner", "Alignment", "Identity", "Info", "Landmarks"]
-__all__ += ["Projection", "WhitenedPCA", "Whitening", "refreshed", "register_aligner"]
+__all__ = [
+    "ALIGNERS",
+    "BDA",
+    "CORAL",
+    "JDA",
+    "TCA",
+    "Aligner",
+    "Alignment",
+    "Identity",
+    "Info",
+    "Projection",
+]
+__all__ += ["refreshed", "register_aligner"]
 
 
 @dataclass(frozen=True)
 class Projection:
     r"""Into the common space, for rows never seen before as well.
 
-    .. math:: z = A^\top \varphi(x)
+    .. math:: z = A^\top x
 
     Parameters
     ----------
@@ -46,10 +51,6 @@ class Projection:
         None is the identity.
     source_map : array or None
         What a source row is multiplied by first: CORAL moves the source and leaves the target where it is.
-    landmarks : array or None
-        With them :math:`\varphi(x)` is the row of kernel values over them (`kernel_rows`); None: x itself.
-    gamma : float or None
-        Of the Gaussian kernel; None is the quadratic one.
 
     Examples
     --------
@@ -59,42 +60,14 @@ class Projection:
 
     A: Array | None = None
     source_map: Array | None = None
-    landmarks: Array | None = None
-    gamma: float | None = 1.0
-
-    def features(self, X: Matrix) -> Matrix:
-        """phi(x) of target rows (or of source rows already mapped)."""
-        return X if self.landmarks is None else kernel_rows(X, self.landmarks, self.gamma)
 
     def __call__(self, X: Matrix) -> Matrix:
-        """Target rows in the common space."""
-        phi = self.features(X)
-        return phi if self.A is None else np.asarray(phi @ self.A, dtype=X.dtype)
+        """Target rows (or source rows already mapped) in the common space."""
+        return X if self.A is None else np.asarray(X @ self.A, dtype=X.dtype)
 
     def mapped(self, X: Matrix) -> Matrix:
         """Source rows brought into the target's input space."""
         return X if self.source_map is None else np.asarray(X @ self.source_map, dtype=X.dtype)
-
-
-def kernel_rows(X: Matrix, landmarks: Array, gamma: float | None) -> Array:
-    """k(x, l) for each row x (scaled to unit length) and landmark l (of unit length): Gaussian, or quadratic for None.
-
-    >>> kernel_rows(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]), None)
-    array([[0.48, 0.72]])
-    """
-    return quadratic(unit(X) @ landmarks.T) if gamma is None else rbf_rows(X, landmarks, gamma)
-
-
-def quadratic(c: Array) -> Array:
-    """(c + c^2)/2 of a cosine c: linear and second-degree features in equal parts."""
-    return np.asarray((c + c * c) / 2)
-
-
-def rbf_rows(X: Matrix, landmarks: Array, gamma: float) -> Array:
-    """exp(-gamma |x - l|^2) for each row x (scaled to unit length) and landmark l (rows of unit length)."""
-    D = unit(dense(X))
-    squares = (D * D).sum(axis=1)[:, None] + (landmarks * landmarks).sum(axis=1) - 2 * (D @ landmarks.T)
-    return np.asarray(np.exp(-gamma * np.maximum(squares, 0)))
 
 
 @dataclass(frozen=True)
@@ -145,7 +118,7 @@ class Alignment:
 class Aligner(Protocol):
     """What an aligner has to have: one method. Its options are fields of a frozen dataclass.
 
-    `hedgerow.checks.check_aligner` tests its laws; `JDA` and `CORAL` are examples.
+    `hedgerow.testing.check_aligner` tests its laws; `JDA` and `CORAL` are examples.
     """
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
@@ -167,20 +140,8 @@ class Aligner(Protocol):
         ...
 
 
-class MergingAligner(ABC):
-    """An aligner that asks the source for statistics that merge: it may stand in partitions, on other machines."""
-
-    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
-        """Align the source with the unlabelled target rows."""
-        return self.fit_rows(InMemory(source, codes), int(codes.max(initial=-1)) + 1, target)
-
-    @abstractmethod
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """As `fit`, for a source with codes 0..K-1 wherever its rows are."""
-
-
 @dataclass(frozen=True)
-class Identity(MergingAligner):
+class Identity:
     """z = x: domains are compared as they are.
 
     Examples
@@ -190,9 +151,9 @@ class Identity(MergingAligner):
     [[1.0, 2.0]]
     """
 
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """The identity projection."""
-        return Alignment(Projection(), Info(rank=source.width))
+        return Alignment(Projection(), Info(rank=source.shape[1]))
 
 
 def no_direction(n: int, what: str) -> InputError:
@@ -218,7 +179,7 @@ def no_direction(n: int, what: str) -> InputError:
 # | BDA     | 1 - mu | mu       | Wang, Chen, Hao, Feng, Shen 2017       |
 #
 # M = E^T E has rank K+1, E (K+1 x N) is sparse, and the scatter is factorised once for all rounds: see
-# `Scatter`. JDA is the alignment of Sec. 3.3 of the paper.
+# `scatter`. JDA is the alignment of Sec. 3.3 of the paper.
 #
 # The eigenproblem of TCA, JDA and BDA, (lam I + V V^T) A = S A Phi, solved for one S and many V.
 #
@@ -259,51 +220,7 @@ class Solution:
         return float(((self.T / self.scales(scaling)) ** 2).sum())
 
 
-class Scatter:
-    """The centred scatter X^T H X (m x m), factorised: Q and L, its eigenvalues `values`, largest first.
-
-    Of rows it is made by `scatter(X)`; without them a contrast is the sum over them, E the k x m V^T.
-    """
-
-    def __init__(self, S: Array) -> None:
-        self.values, self.Q = _eigenvectors(np.array(S, dtype=np.float64, order="F"))
-
-    def solve(self, E: Matrix, lam: float, dim: int) -> Solution:
-        """The `dim` best directions for V = X^T E^T, or fewer where V V^T leaves fewer above rounding."""
-        import scipy.linalg
-
-        VR, VV = self._contrasted(E)
-        C = np.linalg.cholesky(lam * np.eye(len(VV)) + VV)
-        F = scipy.linalg.solve_triangular(C, VR, lower=True, check_finite=False).T
-        core, Y = diagonal_minus_low_rank(self.values, F, min(dim, len(self.values)))
-        kept = core > len(self.values) * np.finfo(core.dtype).eps * self.values[0]  # below, L - F F^T is only rounding
-        Y, theta = Y[:, kept], core[kept] / lam
-        T = scipy.linalg.cho_solve((C, True), VR @ Y, check_finite=False)
-        lengths = np.sqrt(np.maximum(theta - (T * T).sum(axis=0), np.finfo(theta.dtype).eps * theta) / lam)
-        return Solution(Y, T, theta, lengths, E, lam)
-
-    def directions(self, solution: Solution, scaling: str) -> Array:
-        """A (m x d). The entry of largest size in each column is positive."""
-        A = self._directions(solution)
-        A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
-        return fix_signs(A)
-
-    def _sums(self, E: Matrix) -> Array:
-        """V^T."""
-        return np.asarray(E)
-
-    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        """V^T R (k x r) and V^T V (k x k)."""
-        V = self._sums(E)
-        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
-
-    def _directions(self, solution: Solution) -> Array:
-        """a = (R y - V t)/lam."""
-        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
-        return np.asarray(RY - self._sums(solution.E).T @ solution.T) / solution.lam
-
-
-def scatter(X: Matrix) -> _Tall | _Wide:
+def scatter(X: Matrix) -> Scatter:
     """The centred scatter of the rows of X, factorised in double precision by the smaller of its Gram matrices.
 
     >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 3.0]])
@@ -314,21 +231,72 @@ def scatter(X: Matrix) -> _Tall | _Wide:
     return _Tall(X) if X.shape[1] <= X.shape[0] else _Wide(X)
 
 
+class Scatter(ABC):
+    """The centred scatter X^T H X (m x m), factorised: R R^T, with its eigenvalues `values`, largest first."""
+
+    values: Array
+
+    def solve(self, E: Matrix, lam: float, dim: int) -> Solution:
+        """The `dim` best directions for V = X^T E^T, or fewer where V V^T leaves fewer above rounding."""
+        import scipy.linalg
+
+        VR, VV = self._contrasted(E)
+        C = np.linalg.cholesky(lam * np.eye(len(VV)) + VV)
+        F = scipy.linalg.solve_triangular(C, VR, lower=True, check_finite=False).T
+        core, Y = diagonal_minus_low_rank(self.values, F, min(dim, len(self.values)))
+        kept = (
+            core > len(self.values) * np.finfo(core.dtype).eps * self.values[0]
+        )  # below, L - F F^T is only rounding
+        Y = Y[:, kept]
+        theta = core[kept] / lam
+        T = scipy.linalg.cho_solve((C, True), VR @ Y, check_finite=False)
+        lengths = np.sqrt(
+            np.maximum(theta - (T * T).sum(axis=0), np.finfo(theta.dtype).eps * theta) / lam
+        )
+        return Solution(Y, T, theta, lengths, E, lam)
+
+    def directions(self, solution: Solution, scaling: str) -> Array:
+        """A (m x d). The entry of largest size in each column is positive."""
+        A = self._directions(solution)
+        A /= np.sqrt(np.einsum("ij,ij->j", A, A)) if scaling == "unit" else solution.values
+        return fix_signs(A)
+
+    @abstractmethod
+    def projected(self, solution: Solution, scaling: str) -> Array:
+        """X A (N x d), but for the signs of its columns."""
+
+    @abstractmethod
+    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
+        """V^T R (k x r) and V^T V (k x k)."""
+
+    @abstractmethod
+    def _directions(self, solution: Solution) -> Array:
+        """a = (R y - V t)/lam."""
+
+
 class _Tall(Scatter):
-    """At least as many rows as features."""
+    """At least as many rows as features: Q and L of the m x m scatter."""
 
     def __init__(self, X: Matrix) -> None:
         mean = np.asarray(X.mean(axis=0)).ravel()
         sparse = is_sparse(X)
-        S = dense(X.T @ X) - X.shape[0] * np.outer(mean, mean) if sparse else _centred_gram(X, mean, axis=0)
+        S = (
+            dense(X.T @ X) - X.shape[0] * np.outer(mean, mean)
+            if sparse
+            else _centred_gram(X, mean, axis=0)
+        )
         self.X = X
-        super().__init__(S)
+        self.values, self.Q = _eigenvectors(np.asarray(S, dtype=np.float64, order="F"))
 
-    def _sums(self, E: Matrix) -> Array:
-        return dense(E @ self.X)
+    def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
+        V = dense(E @ self.X)
+        return (V @ self.Q) * np.sqrt(self.values), V @ V.T
+
+    def _directions(self, solution: Solution) -> Array:
+        RY = self.Q @ (np.sqrt(self.values)[:, None] * solution.Y)
+        return np.asarray(RY - dense(solution.E @ self.X).T @ solution.T) / solution.lam
 
     def projected(self, solution: Solution, scaling: str) -> Array:
-        """X A (N x d), but for the signs of its columns."""
         return np.asarray(self.X @ (self._directions(solution) / solution.scales(scaling)))
 
 
@@ -353,16 +321,19 @@ class _Wide(Scatter):
         self.mean_R = self.kappa @ self.U
 
     def _contrasted(self, E: Matrix) -> tuple[Array, Array]:
-        EU, sums, Ek = E @ self.U, np.asarray(E.sum(axis=1)).ravel(), E @ self.kappa
+        EU = E @ self.U
+        sums = np.asarray(E.sum(axis=1)).ravel()
+        Ek = E @ self.kappa
         VV = (EU * self.values) @ EU.T
         VV += np.outer(sums, Ek) + np.outer(Ek, sums) - self.kappa.mean() * np.outer(sums, sums)
         return EU * self.values + np.outer(sums, self.mean_R), VV
 
     def _directions(self, solution: Solution) -> Array:
-        return np.asarray(self.X.T @ ((self.U @ solution.Y - solution.E.T @ solution.T) / solution.lam))
+        return np.asarray(
+            self.X.T @ ((self.U @ solution.Y - solution.E.T @ solution.T) / solution.lam)
+        )
 
     def projected(self, solution: Solution, scaling: str) -> Array:
-        """X A (N x d), but for the signs of its columns."""
         scales = solution.scales(scaling)
         at_mean = (self.mean_R @ solution.Y - (solution.E @ self.kappa) @ solution.T) / solution.lam
         return np.asarray(self.U @ (solution.Y * (solution.values / scales)) + at_mean / scales)
@@ -398,7 +369,6 @@ def _eigenvectors(S: Array) -> tuple[Array, Array]:
     return values[first:][::-1], np.ascontiguousarray(vectors[:, first:][:, ::-1])
 
 
-KERNELS = ("primal", "linear", "rbf")
 EMPTY = ("source", "skip")
 SCALINGS = ("unit", "S")
 
@@ -410,8 +380,6 @@ class _MMD(ABC):
     dim: int = 100
     lam: float = 1.0
     rounds: int = 10
-    kernel: str = "primal"
-    gamma: float = 1.0
     eigenvectors: str = "unit"
     empty: str = "source"
     normalise: bool = True
@@ -425,22 +393,19 @@ class _MMD(ABC):
         """Solve, label the target rows by their nearest source row, solve again, until the labels repeat."""
         self._check()
         rows = stack_rows([source, target])
-        if self.unit_input or self.kernel == "rbf":  # the rbf kernel is defined on rows of unit length
+        if self.unit_input:
             rows = unit(rows, out=rows)
-        X = rows
-        if self.kernel != "primal":
-            X = dense(rows @ rows.T) if self.kernel == "linear" else rbf_rows(dense(rows), dense(rows), self.gamma)
-        A, info = self._rounds(X, codes)
-        if self.kernel == "rbf":
-            return Alignment(Projection(A, landmarks=dense(rows), gamma=self.gamma), info)
-        return Alignment(Projection(np.asarray(rows.T @ A) if self.kernel == "linear" else A), info)
+        A, info = self._rounds(rows, codes)
+        return Alignment(Projection(A), info)
 
     def _rounds(self, X: Matrix, codes: Array) -> tuple[Array, Info]:
         S = scatter(X)
         if not len(S.values):
             raise no_direction(X.shape[0], "the same")
         pseudo: Array | None = None
-        solved: dict[bytes, tuple[Solution, Array]] = {}  # labels follow from those of the round before: they may cycle
+        solved: dict[
+            bytes, tuple[Solution, Array]
+        ] = {}  # labels follow from those of the round before: they may cycle
         history: list[float] = []
         changed: list[int] = []
         for _ in range(self.rounds):
@@ -458,7 +423,9 @@ class _MMD(ABC):
         A = S.directions(solution, self.eigenvectors)
         return A, Info(history, changed, len(S.values), solution.values, pseudo)
 
-    def _round(self, S: _Tall | _Wide, codes: Array, pseudo: Array | None, nt: int) -> tuple[Solution, Array]:
+    def _round(
+        self, S: Scatter, codes: Array, pseudo: Array | None, nt: int
+    ) -> tuple[Solution, Array]:
         """The best directions for these pseudo-labels, and the labels of the nearest source rows there (if wanted)."""
         solution = S.solve(self._contrasts(codes, pseudo, nt), self.lam, self.dim)
         if not nt or self.weights(1)[1] == 0:
@@ -480,23 +447,26 @@ class _MMD(ABC):
             used = groups if self.empty == "source" else np.intersect1d(groups, pseudo)
             parts.append(np.sqrt(wc) * mean_gaps(codes, pseudo, used))
         E = sp.vstack(parts, format="csr")
-        size = np.linalg.norm((E @ E.T).toarray()) if self.normalise else 1.0  # |E^T E|_F = |E E^T|_F
+        size = (
+            np.linalg.norm((E @ E.T).toarray()) if self.normalise else 1.0
+        )  # |E^T E|_F = |E E^T|_F
         return E / np.sqrt(size or 1.0)
 
     def _check(self) -> None:
         for name, value, known in (
-            ("kernel", self.kernel, KERNELS),
             ("rule for an empty pseudo-class (empty)", self.empty, EMPTY),
             ("eigenvector scaling", self.eigenvectors, SCALINGS),
         ):
             if value not in known:
                 raise unknown(name, value, known)
         if self.dim < 1 or self.rounds < 1 or not self.lam > 0:
-            raise InputError(f"dim={self.dim}, rounds={self.rounds}, lam={self.lam}: all three must be positive")
+            raise InputError(
+                f"dim={self.dim}, rounds={self.rounds}, lam={self.lam}: all three must be positive"
+            )
 
 
 @dataclass(frozen=True)
-class TCA(_MMD, MergingAligner):
+class TCA(_MMD):
     r"""Transfer component analysis: only the overall means are brought together; one solve, no pseudo-labels.
 
     .. math:: \max_A \mathrm{tr}\big((A^T P A)^{-1} A^T S A\big), \qquad P = \lambda I + V V^T
@@ -513,11 +483,6 @@ class TCA(_MMD, MergingAligner):
         Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
     rounds : int
         Rounds of pseudo-labels; TCA needs one.
-    kernel : {"primal", "linear", "rbf"}
-        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
-        space, which cannot be refreshed.
-    gamma : float
-        Of the rbf kernel.
     eigenvectors : {"unit", "S"}
         What is one for each direction a: its length, or the variance a^T S a.
     empty : {"source", "skip"}
@@ -546,25 +511,6 @@ class TCA(_MMD, MergingAligner):
         """Only e_0."""
         return 1.0, 0.0
 
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """As `fit`, for a source wherever it is: means and scatter are all that is needed."""
-        self._check()
-        if self.kernel != "primal":
-            raise InputError(f"kernel={self.kernel!r} compares all rows with each other; use kernel='primal'")
-        if self.unit_input:
-            source, target = source.through(unit), unit(target)
-        statistic = ClassMoments(0, weighed=False, scatter=True)
-        (there,), here = source.totals(statistic), statistic.of(Part(dense(target)))
-        S = Scatter(np.asarray(there.merge(here).scatter))
-        if not len(S.values):
-            raise no_direction(source.count + target.shape[0], "the same")
-        V = (there.mean - here.mean)[None] if target.shape[0] else np.empty((0, source.width))
-        if self.normalise and len(V):
-            V = V / np.sqrt(1 / there.count + 1 / here.count)
-        solution = S.solve(V, self.lam, self.dim)
-        A, left = S.directions(solution, self.eigenvectors), solution.discrepancy(self.eigenvectors)
-        return Alignment(Projection(A), Info([left], [], len(S.values), solution.values))
-
 
 @dataclass(frozen=True)
 class JDA(_MMD):
@@ -584,11 +530,6 @@ class JDA(_MMD):
         Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
     rounds : int
         Rounds of pseudo-labels; TCA needs one.
-    kernel : {"primal", "linear", "rbf"}
-        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
-        space, which cannot be refreshed.
-    gamma : float
-        Of the rbf kernel.
     eigenvectors : {"unit", "S"}
         What is one for each direction a: its length, or the variance a^T S a.
     empty : {"source", "skip"}
@@ -631,11 +572,6 @@ class BDA(_MMD):
         Regularisation, the weight of \|A\|^2: larger values keep directions of large variance.
     rounds : int
         Rounds of pseudo-labels; TCA needs one.
-    kernel : {"primal", "linear", "rbf"}
-        "primal" solves for directions of the features, "linear" and "rbf" for weights of the rows; "rbf" gives a kernel
-        space, which cannot be refreshed.
-    gamma : float
-        Of the rbf kernel.
     eigenvectors : {"unit", "S"}
         What is one for each direction a: its length, or the variance a^T S a.
     empty : {"source", "skip"}
@@ -692,7 +628,8 @@ def nearest_row(queries: Array, rows: Array) -> Array:
     >>> nearest_row(np.array([[0.9, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0]]))
     array([1])
     """
-    half, nearest = 0.5 * (rows * rows).sum(axis=1), np.empty(len(queries), dtype=np.int64)
+    half = 0.5 * (rows * rows).sum(axis=1)
+    nearest = np.empty(len(queries), dtype=np.int64)
     step = max(1, PRODUCTS // max(len(rows), 1))
     for a in range(0, len(queries), step):
         nearest[a : a + step] = (queries[a : a + step] @ rows.T - half).argmax(axis=1)
@@ -709,7 +646,7 @@ def refreshed(A: Array, G: Array, mu: float, inverse: str = "woodbury") -> Array
 
     .. math:: \arg\min_B \|B - A\|_F^2 + \mu \sum_k \|B^\top g_k\|^2 = (I + \mu G^\top G)^{-1} A
 
-    By default `oddm` does it in products of vectors alone, `experts/spaces.py`; tests hold that form to this one.
+    By default `oddm` does it in products of vectors alone, `spaces.py`; tests hold that form to this one.
 
     Parameters
     ----------
@@ -729,8 +666,8 @@ def refreshed(A: Array, G: Array, mu: float, inverse: str = "woodbury") -> Array
 
     References
     ----------
-    Du, Wang, Zhao, Zhang: Homogeneous online transfer learning with online distribution discrepancy minimization
-    (ECAI 2020).
+    Du, Tan, Chen, Zhang, Wang: Homogeneous online transfer learning with online distribution discrepancy
+    minimization (ECAI 2020).
 
     Examples
     --------
@@ -746,22 +683,11 @@ def refreshed(A: Array, G: Array, mu: float, inverse: str = "woodbury") -> Array
     return shrink_along(A, G[G.any(axis=1)], mu)
 
 
-# -- CORAL, and the spaces of our own learner --------------------------------------------------------------------------
-#
-# The spaces of our own learner, as aligners for every method.
-#
-# | aligner        | z                                           | learned from                                   |
-# |----------------|---------------------------------------------|------------------------------------------------|
-# | `whitening`    | x H, H = (C_w + mean eig(C_w) I)^{-1/2}      | C_w, the within-class covariance of the source |
-# | `whitened-pca` | x Q L^{-1/2}, the leading d of Q L Q^T       | second moments of source and target together   |
-# | `landmarks`    | k(x, l) Q L^{-1/2}, the leading d of K_ll    | rows l drawn from source and target (Nystrom)  |
-#
-# None of them moves the source towards the target: give them rows that are centred domain by domain (the step
-# `centre`). k is the quadratic kernel (c + c^2)/2 of the cosine c.
+# -- CORAL -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class CORAL(MergingAligner):
+class CORAL:
     r"""Correlation alignment: the source gets the covariance of the target, which stays as it is.
 
     .. math:: x_s \leftarrow x_s C_s^{-1/2} C_t^{1/2}, \qquad C = \mathrm{cov} + \text{ridge} \cdot I
@@ -789,267 +715,24 @@ class CORAL(MergingAligner):
 
     ridge: float = 1.0
 
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
+    def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:
         """The map of the source; the projection of the target is the identity."""
-        m = source.width
-        if target.shape[0] < 2 or source.count < 2:
-            return Alignment(Projection(), Info(rank=m, note="fewer than two rows: the source stays as it is"))
-        scatter = ClassMoments(0, weighed=False, scatter=True)
-        Cs, Ct = (self._covariance(rows.totals(scatter)[0]) for rows in (source, InMemory(dense(target))))
+        m = source.shape[1]
+        if target.shape[0] < 2 or source.shape[0] < 2:
+            return Alignment(
+                Projection(), Info(rank=m, note="fewer than two rows: the source stays as it is")
+            )
+        Cs = self._covariance(source)
+        Ct = self._covariance(target)
         M = symmetric_power(Cs, -0.5) @ symmetric_power(Ct, 0.5)
         before = float(np.linalg.norm(Cs - Ct) ** 2)
         after = float(np.linalg.norm(M.T @ Cs @ M - Ct) ** 2)
         return Alignment(Projection(source_map=M), Info(discrepancy=[before, after], rank=m))
 
-    def _covariance(self, moments: Moments) -> Array:
-        return np.asarray(moments.scatter / (moments.count - 1) + self.ridge * np.eye(len(moments.total)))
-
-
-# The leading directions of more rows than can be kept: frequent directions (Liberty 2013), a sketch that merges.
-#
-# At most `size` rows B stand for all rows X: 0 <= X^T X - B^T B <= lost I. When there are more rows than that, their
-# singular values are all made smaller, s^2 -> s^2 - s_size^2, so that the last ones vanish; `lost` is the sum of what
-# was taken off, and so the error is known, not guessed. It is at most |X - X_k|_F^2/(size - k) for every k < size,
-# X_k the best approximation of X by k directions.
-@dataclass(frozen=True)
-class Sketch:
-    """B (at most `size` x m), and the largest error of B^T B in any direction."""
-
-    rows: Array
-    lost: float
-
-
-@dataclass(frozen=True)
-class Directions(Statistic[Sketch]):
-    """The sketch of rows.
-
-    >>> X = np.random.default_rng(0).normal(size=(200, 6)) * [9.0, 5.0, 1.0, 0.1, 0.1, 0.1]
-    >>> sketch = Directions(4).of(Part(X))
-    >>> error = np.linalg.eigvalsh(X.T @ X - sketch.rows.T @ sketch.rows)
-    >>> sketch.rows.shape, bool(error[0] > -1e-9), bool(error[-1] <= sketch.lost + 1e-9)
-    ((4, 6), True, True)
-    """
-
-    size: int
-
-    def of(self, part: Part) -> Sketch:
-        """Of some rows, as many at once as the sketch has."""
-        sketch = Sketch(np.empty((0, part.X.shape[1])), 0.0)
-        for some in blocks(part.X, self.size):
-            sketch = self.merge(sketch, Sketch(dense(some).astype(np.float64, copy=False), 0.0))
-        return sketch
-
-    def merge(self, a: Sketch, b: Sketch) -> Sketch:
-        """Of both."""
-        rows, lost = np.vstack([a.rows, b.rows]), a.lost + b.lost
-        if len(rows) <= self.size:
-            return Sketch(rows, lost)
-        values, U = np.linalg.eigh(rows @ rows.T)
-        values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
-        off = float(values[self.size])
-        kept, U = values[: self.size], U[:, : self.size]
-        scale = np.sqrt(np.maximum(kept - off, 0.0) / np.where(kept > 0, kept, 1.0))
-        return Sketch(scale[:, None] * (U.T @ rows), lost + off)
-
-
-LANDMARKS = 1000  # at most; 600 left small sources uncovered, 2000 gained nothing
-TARGET_SHARE = 3  # one landmark in three may come from the target
-KERNEL_TOLERANCE = 1e-6  # of the largest eigenvalue: a direction below is two landmarks that are nearly the same
-FLOOR = 1e-9  # added to an eigenvalue before dividing by its root
-WIDE = 4  # features per row: beyond, the Gram matrix of the rows is the smaller one to decompose
-
-
-@dataclass(frozen=True)
-class Whitening(MergingAligner):
-    r"""z = x H: within the classes of the source every direction varies alike, but for a shrinkage towards the mean.
-
-    .. math:: H = (C_w + \bar\lambda I)^{-1/2}
-
-    C_w is the within-class covariance of the source and the shrinkage its mean eigenvalue. It keeps a matrix of m x m;
-    for many features use `WhitenedPCA`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> codes = np.arange(200) % 2
-    >>> source = rng.normal(size=(200, 2)) * [5.0, 0.5] + codes[:, None]
-    >>> Z = Whitening().fit(source, codes, source[:0]).projection(source)
-    >>> source[codes == 0].std(axis=0).round(1).tolist(), Z[codes == 0].std(axis=0).round(1).tolist()
-    ([4.7, 0.4], [0.8, 0.1])
-    """
-
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """H from the source alone; the target is not looked at."""
-        m = source.width
-        _affordable("aligner 'whitening'", m, m, "use aligner='whitened-pca', which keeps m x dim")
-        H, values = within_class_root(*source.totals(Gram(), ClassMoments(K, weighed=False)))
-        return Alignment(Projection(H), Info(rank=m, eigenvalues=values[::-1]))
-
-
-@dataclass(frozen=True)
-class WhitenedPCA(MergingAligner):
-    r"""z = x Q L^{-1/2}: the leading axes of source and target together, each scaled to the same second moment.
-
-    Parameters
-    ----------
-    dim : int
-        Largest number of axes.
-    sketch : int, optional
-        Directions that are followed instead of a Gram matrix (frequent directions, Liberty 2013), at least `dim`: for
-        sources in partitions whose m x m matrix is too large. `Info.note` says how far off the axes may be.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> rows = rng.normal(size=(300, 4)) * [9.0, 3.0, 1.0, 0.1]
-    >>> Z = WhitenedPCA(dim=2).fit(rows[:200], np.zeros(200, dtype=int), rows[200:]).projection(rows)
-    >>> np.allclose(Z.T @ Z, np.eye(2))
-    True
-    """
-
-    dim: int = 100
-    sketch: int | None = None  # directions that are followed instead of a Gram matrix; see `Sketch`
-
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """The axes; those along which no row differs from zero are left out."""
-        _at_least_one(dim=self.dim)
-        note = ""
-        if self.sketch is None:
-            A, values = whitened_axes([source], target, self.dim)
-        else:
-            A, values, note = self._sketched(source, target, self.sketch)
-        rounding = max(source.count, source.width) * np.finfo(values.dtype).eps
-        kept = values > rounding * values[:1]
-        if not kept.any():
-            raise no_direction(source.count + target.shape[0], "zero")
-        return Alignment(Projection(A[:, kept]), Info(rank=int(kept.sum()), eigenvalues=values[kept], note=note))
-
-    def _sketched(self, source: SourceRows, target: Matrix, size: int) -> tuple[Array, Array, str]:
-        """The axes from few directions that stand for all rows, and how far off they may be."""
-        if size < self.dim:
-            raise InputError(f"sketch={size}: fewer directions than dim={self.dim}; give at least twice as many")
-        statistic = Directions(size)
-        sketch = statistic.merge(source.totals(statistic)[0], statistic.of(Part(target)))
-        values, U = _leading(sketch.rows @ sketch.rows.T, self.dim)
-        A = sketch.rows.T @ U / np.maximum(values, FLOOR)
-        share = 100 * sketch.lost / max(values[0], FLOOR)
-        note = (
-            f"a sketch of {size} directions: no second moment is off by more than {sketch.lost:.3g}, {share:.2g} % of "
-            "the largest"
-        )
-        return A, values, note
-
-
-@dataclass(frozen=True)
-class Landmarks(MergingAligner):
-    """z = k(x, landmarks) Q L^{-1/2}: features whose inner products are those of the quadratic kernel, near the rows.
-
-    A Nyström approximation of the kernel (c + c^2)/2 of the cosine c. Use it where classes are not linearly separable;
-    a row costs a product with all landmarks.
-
-    Parameters
-    ----------
-    dim : int
-        Largest number of features.
-    count : int
-        Landmarks at most, a third of them from the target.
-    seed : int
-        By which they are drawn.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> rows = rng.normal(size=(12, 3))
-    >>> Z = Landmarks(count=24).fit(rows, np.arange(12) % 2, rows[:0]).projection(rows)
-    >>> c = (rows @ rows.T) / np.outer(*2 * [np.linalg.norm(rows, axis=1)])
-    >>> np.allclose(Z @ Z.T, (c + c * c) / 2)
-    True
-    """
-
-    dim: int = 100
-    count: int = LANDMARKS
-    seed: int = 0
-
-    def fit_rows(self, source: SourceRows, K: int, target: Matrix) -> Alignment:
-        """Landmarks from the rows given, then the root of their kernel matrix."""
-        _at_least_one(dim=self.dim, count=self.count)
-        chosen = drawn([source], target, self.count, np.random.default_rng(self.seed))
-        _affordable("aligner 'landmarks'", chosen.shape[0], source.width, "give it a smaller count")
-        L = dense(unit(chosen))
-        A, values = kernel_root(L, self.dim)
-        if not len(values):
-            raise no_direction(source.count + target.shape[0], "zero")
-        return Alignment(Projection(A, landmarks=L, gamma=None), Info(rank=len(values), eigenvalues=values))
-
-
-def within_class_root(gram: Array, moments: Moments) -> tuple[Array, Array]:
-    """H (m x m) = (C_w + mean eig(C_w) I)^{-1/2}, and the eigenvalues of C_w, smallest first.
-
-    From X^T X and the moments of the same rows, each counted once.
-    """
-    means, counts = moments.class_means, moments.class_counts
-    within = (gram - (means.T * counts) @ means) / moments.count[0]
-    values, Q = np.linalg.eigh(within)
-    values = np.maximum(values, 0)
-    shrink = values.mean()
-    return (Q * (values + (shrink if shrink > 0 else 1.0)) ** -0.5) @ Q.T, values
-
-
-def whitened_axes(
-    sources: Sequence[SourceRows], target: Matrix, dim: int, grams: Sequence[Array] | None = None
-) -> tuple[Array, Array]:
-    """Q L^{-1/2} (m x dim) and L, largest first, of Q L Q^T = sum X^T X over the sources (`grams`) and the target.
-
-    Where rows are few the eigenvectors U of X X^T give the same axes, Q = X^T U L^{-1/2}.
-    """
-    if is_wide(sources, target):
-        rows = stack_rows([*(source.gathered() for source in sources), target])
-        values, U = _leading(dense(rows @ rows.T), dim)
-        Q = np.asarray(rows.T @ U) / np.sqrt(np.maximum(values, FLOOR))
-    else:
-        grams = summed(sources, Gram()) if grams is None else grams
-        values, Q = _leading(reduce(add, [*grams, dense(target.T @ target)]), dim)
-    return Q / np.sqrt(np.maximum(values, 0) + FLOOR), values
-
-
-def is_wide(sources: Sequence[SourceRows], target: Matrix) -> bool:
-    """Whether the rows are so few that they are kept more cheaply than their Gram matrix."""
-    return bool(target.shape[1] > WIDE * (target.shape[0] + sum(source.count for source in sources)))
-
-
-def drawn(sources: Sequence[SourceRows], target: Matrix, count: int, rng: np.random.Generator) -> Matrix:
-    """At most `count` rows: a third (or all) of the target's, the rest from every source alike."""
-    taken = min(target.shape[0], count // TARGET_SHARE)
-    each = (count - taken) // max(len(sources), 1)
-    parts = [target[rng.choice(target.shape[0], taken, replace=False)]] if taken else []
-    return stack_rows([*parts, *(source.drawn(each, rng) for source in sources)])
-
-
-def kernel_root(landmarks: Array, dim: int | None = None) -> tuple[Array, Array]:
-    """Q L^{-1/2} of the kernel matrix of the landmarks, and L; directions below the tolerance are left out."""
-    values, Q = np.linalg.eigh(quadratic(landmarks @ landmarks.T))
-    kept = values > KERNEL_TOLERANCE * values.max()
-    kept[: max(0, len(values) - (dim or len(values)))] = False
-    return Q[:, kept] * values[kept] ** -0.5, values[kept]
-
-
-def _leading(gram: Array, dim: int) -> tuple[Array, Array]:
-    values, Q = np.linalg.eigh(gram)
-    return values[::-1][:dim], Q[:, ::-1][:, :dim]
-
-
-def _at_least_one(**options: int) -> None:
-    for name, value in options.items():
-        if value < 1:
-            raise InputError(f"{name}={value}: must be at least 1")
-
-
-def _affordable(what: str, rows: int, columns: int, remedy: str) -> None:
-    size = 8 * rows * columns
-    if size > DENSE_LIMIT:
-        raise InputError(
-            f"{what} keeps a dense matrix of {rows} x {columns}, which would take {size / 2**30:.1f} GiB; {remedy}"
-        )
+    def _covariance(self, X: Matrix) -> Array:
+        D = dense(X).astype(np.float64)
+        D -= D.mean(axis=0)
+        return np.asarray(D.T @ D / (len(D) - 1) + self.ridge * np.eye(D.shape[1]))
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -1063,22 +746,19 @@ ALIGNERS: Parts[Aligner] = Parts(
         "jda": JDA,
         "bda": BDA,
         "coral": CORAL,
-        "whitening": Whitening,
-        "whitened-pca": WhitenedPCA,
-        "landmarks": Landmarks,
     },
 )
 
 
 def register_aligner(name: str, aligner: type[Aligner], *, replace: bool = False) -> type[Aligner]:
-    """Make an aligner class known by a name, for `OnlineTransferClassifier(aligner=name)` and for model files.
+    """Make an aligner class known by a name, for `PaperOptions(aligner=name)` and for model files.
 
     Parameters
     ----------
     name : str
         What users write.
     aligner : type
-        A frozen dataclass of its options with `fit`; `hedgerow.checks.check_aligner` tests its laws.
+        A frozen dataclass of its options with `fit`; `hedgerow.testing.check_aligner` tests its laws.
     replace : bool
         Whether an aligner that has this name already may be replaced.
 

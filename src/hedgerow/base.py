@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -26,13 +27,21 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
-from hedgerow.inputs import Inputs, Labelled, pooled_order, split_rows
+from hedgerow.inputs import (
+    UNLABELLED,
+    Inputs,
+    Labelled,
+    domain_of,
+    labelled_domains,
+    named_rows,
+    split_rows,
+)
 from hedgerow.learner import OnlineLearner
-from hedgerow.methods import AlignFit, fit_aligner
+from hedgerow.rows.partitions import PartitionedSource
 from hedgerow.tables import Named, TableEncoder
 
 if TYPE_CHECKING:
-    from hedgerow.show import Shown
+    from hedgerow.task import Shown
 
     class BaseEstimator:
         """scikit-learn's, which has no types of its own."""
@@ -64,8 +73,19 @@ __all__ = ["ClassifierMixin", "Fitted", "NamedValues", "OnlineTransferEstimator"
 
 T = TypeVar("T")
 SAMPLE = 256  # rows of the sources that are kept for `feature_importances_`
-CHANGEABLE = ("classes", "max_classes")  # parameters that matter after a fit: limits of later labels
-ASKING = ("fit", "partial_fit", "predict", "predict_proba", "decision_function", "score")  # that metadata are routed to
+CHANGEABLE = (
+    "classes",
+    "max_classes",
+    "costs",
+)  # parameters that matter after a fit: limits of later labels
+ASKING = (
+    "fit",
+    "partial_fit",
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "score",
+)  # that metadata are routed to
 
 
 class NamedValues(dict[str, float]):
@@ -90,7 +110,8 @@ class Fitted(Generic[T]):
     """An attribute of a fitted model by its path (`_learner` refuses a damaged one), read inside the lock."""
 
     def __init__(self, path: str, doc: str) -> None:
-        self.path, self.__doc__ = attrgetter(path), doc
+        self.path = attrgetter(path)
+        self.__doc__ = doc
 
     def __get__(self, model: Any, kind: Any = None) -> T:
         if model is None:
@@ -106,18 +127,17 @@ class OnlineTransferEstimator(BaseEstimator):
     lock; after an error in a form of `fit`, every attribute is what it was.
     """
 
-    dtype: str | None
     coverage: float | Sequence[float] | None
     learner_: OnlineLearner
     info_: list[Info]
     source_names_: list[str]
-    partitions_: Any  # what `hedgerow.dask.fit` has read
     _codes: Codes
     _inputs: Inputs
     _params: dict[str, Any]  # those that it was fitted with
     _lock: threading.RLock
     _start: Callable[..., None]  # every form of `fit`: build the learner and install it
     _sample: tuple[Array, Array] | None
+    _about: dict[str, dict[str, float]]  # what files keep of the fit: importances, discrepancies
     _is_regressor = False
     _takes_gaps = False  # whether rows of numbers may have gaps (NaN) from the start
 
@@ -142,7 +162,9 @@ class OnlineTransferEstimator(BaseEstimator):
         """The learner, to be used inside the lock; refused if an error cut a step of it in two."""
         learner = self.learner_
         if learner.damaged:
-            raise InputError(f"an error cut a step of learning in two ({learner.damaged}); load a saved model")
+            raise InputError(
+                f"an error cut a step of learning in two ({learner.damaged}); load a saved model"
+            )
         return learner
 
     @contextmanager
@@ -158,14 +180,25 @@ class OnlineTransferEstimator(BaseEstimator):
                 raise
 
     def _install(
-        self, learner: OnlineLearner, codes: Codes, inputs: Inputs, sources: list[str], infos: list[Info]
+        self,
+        learner: OnlineLearner,
+        codes: Codes,
+        inputs: Inputs,
+        sources: list[str],
+        infos: list[Info],
     ) -> None:
         with self.__dict__.setdefault("_lock", threading.RLock()):
             sampling = getattr(learner.plan, "sampling", "")
             infos = [*infos, *([Info(note=sampling)] if sampling else [])]
-            self.learner_, self._codes, self.source_names_, self.info_ = learner, codes, sources, infos
-            self._inputs = replace(inputs, dtype=learner.dtype, gaps=learner.gaps, owner=type(self).__name__)
+            self.learner_ = learner
+            self._codes = codes
+            self.source_names_ = sources
+            self.info_ = infos
+            self._inputs = replace(
+                inputs, dtype=learner.dtype, gaps=learner.gaps, owner=type(self).__name__
+            )
             self._params = self.get_params(deep=False)
+            self._about = {}
 
     # -- the offline stage --------------------------------------------------------------------------------------------
 
@@ -178,9 +211,10 @@ class OnlineTransferEstimator(BaseEstimator):
             The rows of all sources, and those of the target that are known in advance.
         y : array of shape (rows,)
             A label for every source row. Those of target rows are never looked at.
-        sample_domain : array of whole numbers, or None
-            >= 0: the number of the source that a row is of; < 0: the target. None: all rows are one source. Rows are
-            presented to a classifier of their source, and to a pooled one, in the order given.
+        sample_domain : array of whole numbers or names, or None
+            The source that a row is of: a number >= 0, or a name (text, anything hashable). The target: a number < 0,
+            or None among names. None: all rows are one source. Rows are presented to a classifier of their source, and
+            to a pooled one, in the order given.
         sample_weight : array or None
             How much each source row counts for the classifiers and the means of its source (not for the scaling and
             the alignment, which have no labels); a row of weight 0 is left out.
@@ -204,7 +238,9 @@ class OnlineTransferEstimator(BaseEstimator):
             sources, warmup, places = split_rows(X, y, sample_domain, sample_weight)
             if inputs is None:
                 target = Named("the target", warmup)
-                inputs, sources, warmup = Inputs.of_tables(self._reading_params, sources, target, "source ")
+                inputs, sources, warmup = Inputs.of_tables(
+                    self._reading_params, sources, target, "source "
+                )
             self._start(inputs, sources, warmup, places)
             self._keep_sample(sources)
         return self
@@ -227,25 +263,23 @@ class OnlineTransferEstimator(BaseEstimator):
 
     def fit_domains(
         self,
-        sources: Sequence[Domain],
-        warmup: Domain | None = None,
+        sources: Mapping[str, Any] | Sequence[Any],
+        warmup: Any = None,
         *,
-        together: Array | None = None,
-        align: AlignFit = fit_aligner,
+        label: str | None = None,
     ) -> Self:
         """Start from named domains, as `fit` does from rows.
 
         Parameters
         ----------
-        sources : sequence of Domain
-            Each with labels and a name of its own.
-        warmup : Domain or None
-            Unlabelled rows of the target.
-        together : array or None
-            The order in which a pooled classifier sees the rows of all sources: a permutation of them. None: source
-            after source.
-        align : callable
-            `align(aligner, source, codes, warmup)` may return a remembered alignment.
+        sources : list or mapping
+            Labelled domains: each a `Domain`, a file name, a table with names (pandas, polars, pyarrow) or `(X, y)`. A
+            mapping gives them names. Or each a `ParquetSource`, or a `hedgerow.spark.SparkSource`, which need not fit
+            into memory.
+        warmup : Domain, file name, table, X or None
+            Unlabelled rows of the target; labels that they have are not looked at.
+        label : str or None
+            The label column of files and tables.
 
         Returns
         -------
@@ -264,32 +298,69 @@ class OnlineTransferEstimator(BaseEstimator):
         >>> list(clf.weights_)
         ['source thin', 'source tilted', 'target']
         """
-        if not sources and warmup is None:
-            raise InputError("no domain given; fit_domains needs at least one source or some warm-up rows")
-        for d in sources:
-            if d.y is None:
-                raise InputError(f"source {d.name!r} has no labels; pass it as warm-up, or give its labels")
-        positions = pooled_order(together, [len(d) for d in sources])
-        parts = Inputs.of_domains(self._reading_params, sources, warmup)
+        named = named_rows(sources, "{}")
+        if not named and warmup is None:
+            raise InputError(
+                "no domain given; fit_domains needs at least one source or some warm-up rows"
+            )
+        partitioned = [rows for _, rows in named if isinstance(rows, PartitionedSource)]
+        in_memory = [name for name, rows in named if not isinstance(rows, PartitionedSource)]
+        if partitioned and in_memory:
+            raise InputError(
+                f"source {in_memory[0]!r} is in memory, source {partitioned[0].name!r} is not; give all of them in "
+                "one of the two forms"
+            )
+        if warmup is not None and not isinstance(warmup, Domain):
+            warmup = domain_of(warmup, UNLABELLED, label)[0]
+        if partitioned:
+            return self._fit_partitioned(partitioned, warmup)
+        parts = Inputs.of_domains(self._reading_params, labelled_domains(named, label), warmup)
         with self._restored_on_error():
-            self._start(*parts, positions, align)
+            self._start(*parts)
             self._keep_sample(parts[1])
         return self
 
+    def _fit_partitioned(self, sources: Sequence[PartitionedSource], warmup: Domain | None) -> Self:
+        """`fit_domains` of sources that are read part by part."""
+        raise InputError(
+            f"source {sources[0].name!r}: {type(self).__name__} needs its sources in memory; read them with "
+            "hedgerow.read, or fit an OnlineTransferClassifier"
+        )
+
+    def _warn_of_no_sources(self) -> None:
+        """Said before the first row of a model that was not fitted; `pa` has no use for sources."""
+        if getattr(self, "method", None) != "pa":
+            warnings.warn(
+                "learn_one on a model that was not fitted: it has no sources and starts from nothing; call fit or "
+                "fit_domains first, or partial_fit to start without sources on purpose",
+                stacklevel=3,
+            )
+
     # -- checking rows ------------------------------------------------------------------------------------------------
 
-    n_features_in_ = Fitted[int]("_inputs.width", "The width of a row; of a model of tables, of its numbers.")
-    table_ = Fitted[TableEncoder | None]("_inputs.encoder", "The encoder of a model of tables; else None.")
+    n_features_in_ = Fitted[int](
+        "_inputs.width", "The width of a row; of a model of tables, of its numbers."
+    )
+    table_ = Fitted[TableEncoder | None](
+        "_inputs.encoder", "The encoder of a model of tables; else None."
+    )
 
     def _contributions(
-        self, x: Any, value: Callable[[Array], Array], reference: Any, usual: Array | None, what: str
+        self,
+        x: Any,
+        value: Callable[[Array], Array],
+        reference: Any,
+        usual: Array | None,
+        what: str,
     ) -> Contributions:
         """What each column of x adds to the value, against a reference: a row, or `usual` if that is None."""
         inputs = self._inputs
         if reference is not None:
             usual = dense(np.atleast_2d(inputs.row(reference)))[0]
         if usual is None:
-            raise InputError("the mean row of the sources is not known: give reference=, a row to compare with")
+            raise InputError(
+                "the mean row of the sources is not known: give reference=, a row to compare with"
+            )
         row = dense(np.atleast_2d(inputs.row(x)))[0]
         names, spans, cells = inputs.columns(x)
         return of_row(value, row, usual, names, spans, cells, what)
@@ -302,7 +373,10 @@ class OnlineTransferEstimator(BaseEstimator):
             return
         each = max(SAMPLE // len(sources), 1)
         at = [(s, np.unique(np.linspace(0, len(s.labels) - 1, each).astype(int))) for s in sources]
-        self._sample = np.concatenate([dense(s.X[i]) for s, i in at]), np.concatenate([s.labels[i] for s, i in at])
+        self._sample = (
+            np.concatenate([dense(s.X[i]) for s, i in at]),
+            np.concatenate([s.labels[i] for s, i in at]),
+        )
 
     def _loss(self, X: Array, labels: Array) -> float:
         """The mean loss of rows that are read already."""
@@ -313,18 +387,32 @@ class OnlineTransferEstimator(BaseEstimator):
         """How much each column matters to the model as it is now: shares of one by name, as the user knows the columns.
 
         By permutation: how much the log-loss, or the squared error, of up to 256 rows of the sources rises if the
-        column is shuffled among them. The rows are not part of a model file: a loaded model has no importances.
+        column is shuffled among them. The rows are not part of a model file: a loaded model has the importances that it
+        had when it was saved (`save`).
         """
         with self._fitted:
             if (sample := self.__dict__.get("_sample")) is None:
+                if kept := self._about.get("importances"):
+                    return NamedValues(list(kept), np.array(list(kept.values())))
                 raise AttributeError(
-                    "feature_importances_ needs rows of the sources, which a model from a file, without sources or of "
-                    f"more than {MOST_COLUMNS} columns does not have; fit it, or use explain_one(x, by_column=True)"
+                    "feature_importances_ needs rows of the sources, which a model without sources, or of more than "
+                    f"{MOST_COLUMNS} columns does not have; fit it, or use explain_one(x, by_column=True)"
                 )
             names, spans, _ = self._inputs.columns(None)
             X, labels = sample
             spans = spans or [(j, 1) for j in range(len(names))]
             return NamedValues(names, importances(lambda rows: self._loss(rows, labels), X, spans))
+
+    def keep(self, what: str, values: Mapping[str, float]) -> None:
+        """Numbers by name that files of the model have, too."""
+        with self._fitted:
+            self._about = {**self._about, what: dict(values)}
+
+    @property
+    def kept_(self) -> Mapping[str, Mapping[str, float]]:
+        """What is kept of the fit, by name: importances of the columns when it was saved, discrepancies of sources."""
+        with self._fitted:
+            return self._about
 
     @property
     def feature_names_in_(self) -> Array:
@@ -352,13 +440,21 @@ class OnlineTransferEstimator(BaseEstimator):
 
     # -- what a fitted model says of itself ---------------------------------------------------------------------------
 
-    expert_names_ = Fitted[list[str]]("learner_.expert_names", "Expert names, in the order of `weights_`.")
+    expert_names_ = Fitted[list[str]](
+        "learner_.expert_names", "Expert names, in the order of `weights_`."
+    )
     dim_ = Fitted[int]("learner_.dim", "The largest dimension of a space.")
-    constants_ = Fitted[Constants]("learner_.constants", "What never changes after `fit`; models of one fit share it.")
+    constants_ = Fitted[Constants](
+        "learner_.constants", "What never changes after `fit`; models of one fit share it."
+    )
     seen_ = Fitted[int]("_learner.seen", "Labels learned so far.")
-    bound_ = Fitted[float]("_learner.bound", "The guarantee for what was observed so far: a bound of `guarantee_`.")
+    bound_ = Fitted[float](
+        "_learner.bound", "The guarantee for what was observed so far: a bound of `guarantee_`."
+    )
     guarantee_ = Fitted[str]("_learner.guarantee", "What `bound_` bounds, in words.")
-    drift_ = Fitted[Drift]("_learner.drift", "Whether the target seems to have changed: alarms, how near the next is.")
+    drift_ = Fitted[Drift](
+        "_learner.drift", "Whether the target seems to have changed: alarms, how near the next is."
+    )
 
     @property
     def weights_(self) -> NamedValues:
@@ -368,14 +464,14 @@ class OnlineTransferEstimator(BaseEstimator):
 
     def plot(self) -> Any:
         """Weights of the experts and, of a classifier, discrepancies of the sources: the axes of matplotlib."""
-        from hedgerow.show import plot
+        from hedgerow.task import plot
 
         with self._fitted:
             return plot(self)
 
     def diagram(self) -> Shown:
         """scikit-learn's own diagram: the parameters."""
-        from hedgerow.show import Shown
+        from hedgerow.task import Shown
 
         return Shown(str(super()._html_repr()))
 
@@ -383,7 +479,7 @@ class OnlineTransferEstimator(BaseEstimator):
         """What a notebook shows (scikit-learn asks for it by this name): a fitted model itself, else its parameters."""
         if not self.__sklearn_is_fitted__() or self.learner_.damaged:
             return str(super()._html_repr())
-        from hedgerow.show import html
+        from hedgerow.task import html
 
         with self._fitted:
             return html(self)
@@ -406,15 +502,29 @@ class OnlineTransferEstimator(BaseEstimator):
             asked = None
             if "_metadata_request" in vars(self):
                 routing = self.get_metadata_routing()
-                asked = {method: dict(getattr(routing, method).requests) for method in ASKING if hasattr(self, method)}
+                asked = {
+                    method: dict(getattr(routing, method).requests)
+                    for method in ASKING
+                    if hasattr(self, method)
+                }
             # what it was fitted with; only the limits of later labels can be changed afterwards
             now = self.get_params(deep=False)
             params = {**self._params, **{name: now[name] for name in CHANGEABLE if name in now}}
-            parts = (self._learner, self._codes.classes, params, asked, self.source_names_, self._inputs)
+            parts = (
+                self._learner,
+                self._codes.classes,
+                params,
+                asked,
+                self.source_names_,
+                self._inputs,
+                self._about,
+            )
             return StoredModel(*parts).to_bytes(constants)
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, constants: Constants | None = None, name: str = "the model") -> Self:
+    def from_bytes(
+        cls, data: bytes, *, constants: Constants | None = None, name: str = "the model"
+    ) -> Self:
         """The inverse of `to_bytes`.
 
         Parameters
@@ -438,7 +548,9 @@ class OnlineTransferEstimator(BaseEstimator):
 
         if stored.is_regressor != cls._is_regressor:
             other = "Regressor" if stored.is_regressor else "Classifier"
-            raise InputError(f"{name} is a model of OnlineTransfer{other}; load it with that class, or load_model")
+            raise InputError(
+                f"{name} is a model of OnlineTransfer{other}; load it with that class, or load_model"
+            )
         try:
             model = cls(**stored.params)
             with sklearn.config_context(enable_metadata_routing=True):
@@ -446,12 +558,15 @@ class OnlineTransferEstimator(BaseEstimator):
                     if asked:
                         getattr(model, f"set_{method}_request")(**asked)
             model._install(stored.learner, Codes(stored.classes), stored.inputs, stored.sources, [])
+            model._about = stored.about
         except WRONG as error:
             raise unreadable(name, stored.version, error) from error
         return model
 
     def save(self, file: str | os.PathLike[str] | BinaryIO, *, constants: bool = True) -> None:
         """Write the model to a path, where it appears whole or not at all, or to a file opened for bytes."""
+        if self.__dict__.get("_sample") is not None:
+            self.keep("importances", self.feature_importances_)
         data = self.to_bytes(constants=constants)
         if isinstance(file, str | os.PathLike):
             write_whole(file, data)
@@ -459,7 +574,9 @@ class OnlineTransferEstimator(BaseEstimator):
             file.write(data)
 
     @classmethod
-    def load(cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None) -> Self:
+    def load(
+        cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None
+    ) -> Self:
         """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept).
 
         Examples

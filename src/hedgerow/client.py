@@ -4,7 +4,7 @@
 
     with Client("http://127.0.0.1:8080") as client:
         model = client.model("site")
-        [prediction] = model.predict([{"width": 2.0, "height": 1.5}])
+        prediction = model.predict({"width": 2.0, "height": 1.5})
         model.label(prediction.id, "mug")
 
 `AsyncClient` has the same verbs, to be awaited. Every event gets an id before it is sent, so a request that is repeated
@@ -18,13 +18,28 @@ import asyncio
 import contextlib
 import functools
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, overload
-from urllib.parse import quote
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+)
 from uuid import uuid4
 
-from hedgerow.core.errors import HedgerowError, require
+import numpy as np
+
+from hedgerow.core.errors import HedgerowError, InputError, require
+from hedgerow.core.values import Forgotten, Ids, Row, Rows, is_row
 
 if TYPE_CHECKING:
     import msgspec
@@ -32,18 +47,34 @@ else:
     msgspec = require("msgspec", "live")
 
 __all__ = [
-    "AsyncClient", "Client", "Fleet", "KeyPrediction", "LabelResult", "Model", "Prediction", "ServiceError",
+    "AsyncClient", "Client", "Fleet", "LabelResult", "Model", "Prediction", "ServiceError",
 ]  # fmt: skip
 
 AGAIN = (429, 502, 503, 504)  # answers after which the same request may succeed
 LONGEST_WAIT = 30.0  # seconds between two tries
 BINARY = {"Content-Type": "application/octet-stream"}
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+NAME_RULE = (
+    "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
+)
 
-Instance = Mapping[str, Any] | Sequence[float]
+Key = str | int
+Keys = list[str] | list[int] | list[str | int]
 P = ParamSpec("P")
 T = TypeVar("T")
+One = TypeVar("One", covariant=True)
+Many = TypeVar("Many", covariant=True)
 C = TypeVar("C", bound="_Verbs")
 Steps = Coroutine[Any, Any, T]
+
+
+def is_name(name: str) -> bool:
+    r"""Whether this can be the name of a model: one folder inside the models folder, and never anywhere else.
+
+    >>> is_name("site-a.2"), is_name(".."), is_name("a/b"), is_name("a\n")
+    (True, False, False, False)
+    """
+    return re.fullmatch(NAME_PATTERN.strip("^$"), name) is not None
 
 
 class ServiceError(HedgerowError):
@@ -52,9 +83,14 @@ class ServiceError(HedgerowError):
     `errors` names the fields: [{"field": "instances[3].width", "detail": "missing"}].
     """
 
-    def __init__(self, status: int, title: str, detail: str, errors: Sequence[Mapping[str, str]] = ()) -> None:
+    def __init__(
+        self, status: int, title: str, detail: str, errors: Sequence[Mapping[str, str]] = ()
+    ) -> None:
         super().__init__(f"{status} {title}: {detail}" if status else f"{title}: {detail}")
-        self.status, self.title, self.detail, self.errors = status, title, detail, list(errors)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.errors = list(errors)
 
 
 # The answers, as the service declares them too (`hedgerow.service.schemas`): what is not there is None.
@@ -70,21 +106,34 @@ def _about(description: str) -> Any:
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer for one instance: label and probability or, of a model of numbers, prediction and interval.
 
-    In the order of `hedgerow.live.Answer`; `probabilities`, `intervals`, `votes` and `weights` only with `explain`.
+    One that has an `id`, and `repeated`, is an event, which a label can follow. That of a fleet has the `key` of the
+    instance.
     """
 
-    id: str
+    id: Annotated[
+        str,
+        _about("Of the event, by which it can be labelled; of a fleet, if it was asked with ids."),
+    ] = ""
+    key: Annotated[str | int, _about("Only of a fleet.")] = ""
     label: Value = None
-    probability: float | None = None
-    probabilities: Annotated[dict[str, float | None] | None, _about("By label; only with `explain`.")] = None
+    probability: Annotated[
+        float | None, _about("Of the label; not in what a fleet answers to `learn`.")
+    ] = None
+    probabilities: Annotated[
+        dict[str, float | None] | None, _about("By label; only with `explain`.")
+    ] = None
     prediction: float | None = None
     interval: Annotated[Ends | None, _about("Of the model's first coverage.")] = None
     intervals: Annotated[dict[str, Ends] | None, _about("By coverage; only with `explain`.")] = None
-    votes: Annotated[dict[str, Value] | None, _about("What each expert says; only with `explain`.")] = None
-    weights: Annotated[dict[str, float | None] | None, _about("How much each expert counts; only with `explain`.")] = (
-        None
-    )
-    repeated: Annotated[bool, _about("Whether the id was known, so that this is the answer given before.")]
+    votes: Annotated[
+        dict[str, Value] | None, _about("What each expert says; only with `explain`.")
+    ] = None
+    weights: Annotated[
+        dict[str, float | None] | None, _about("Of each expert; only with `explain`.")
+    ] = None
+    repeated: Annotated[
+        bool | None, _about("Whether the id was known, so that this is the answer given before.")
+    ] = None
 
 
 class LabelResult(msgspec.Struct, frozen=True):
@@ -95,18 +144,6 @@ class LabelResult(msgspec.Struct, frozen=True):
     detail: str
 
 
-class KeyPrediction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer for one instance of a key: label and probability, or prediction and interval of a fleet of numbers."""
-
-    key: str | int
-    label: Value = None
-    probability: Annotated[float | None, _about("Not in answers of `learn`.")] = None
-    probabilities: Annotated[dict[str, float] | None, _about("By label; only with `explain`.")] = None
-    prediction: float | None = None
-    interval: Annotated[Ends | None, _about("Of the fleet's first coverage. Not in answers of `learn`.")] = None
-    intervals: Annotated[dict[str, Ends] | None, _about("By coverage; only with `explain`.")] = None
-
-
 class Verb(Generic[P, T]):
     """A request of a client: called, or awaited where the client is an `AsyncClient`."""
 
@@ -115,7 +152,9 @@ class Verb(Generic[P, T]):
         self.__doc__ = steps.__doc__
 
     @overload
-    def __get__(self, owner: AsyncClient | _Named[AsyncClient], kind: Any = None) -> Callable[P, Awaitable[T]]: ...
+    def __get__(
+        self, owner: AsyncClient | _Named[AsyncClient], kind: Any = None
+    ) -> Callable[P, Awaitable[T]]: ...
     @overload
     def __get__(self, owner: Client | _Named[Client], kind: Any = None) -> Callable[P, T]: ...
     @overload
@@ -132,11 +171,73 @@ class Verb(Generic[P, T]):
         return call
 
 
+class RowVerb(Protocol[P, One, Many]):
+    """A verb of one row, or of several."""
+
+    @overload
+    def __call__(self, X: Row, *args: P.args, **options: P.kwargs) -> One: ...
+    @overload
+    def __call__(self, X: Rows, *args: P.args, **options: P.kwargs) -> Many: ...
+    @overload
+    def __call__(self, X: Any, *args: P.args, **options: P.kwargs) -> Any: ...
+
+
+class KeyVerb(Protocol[P, One, Many]):
+    """A verb of one row with its key, or of several."""
+
+    @overload
+    def __call__(self, keys: Key, X: Row, *args: P.args, **options: P.kwargs) -> One: ...
+    @overload
+    def __call__(self, keys: Key | Keys, X: Rows, *args: P.args, **options: P.kwargs) -> Many: ...
+    @overload
+    def __call__(self, keys: Any, X: Any, *args: P.args, **options: P.kwargs) -> Any: ...
+
+
+class OfRows(Verb[P, Any]):
+    """A `RowVerb` that predicts, awaited or not."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, steps: Callable[Concatenate[Any, Any, P], Steps[Any]]) -> None: ...
+        @overload  # type: ignore[override]
+        def __get__(
+            self, owner: _Named[AsyncClient], kind: Any = None
+        ) -> RowVerb[P, Awaitable[Prediction], Awaitable[list[Prediction]]]: ...
+        @overload
+        def __get__(
+            self, owner: _Named[Client], kind: Any = None
+        ) -> RowVerb[P, Prediction, list[Prediction]]: ...
+        def __get__(self, owner: Any, kind: Any = None) -> Any: ...
+
+
+class OfKeys(Verb[P, Any]):
+    """A `KeyVerb` that predicts, awaited or not."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, steps: Callable[Concatenate[Any, Any, Any, P], Steps[Any]]) -> None: ...
+        @overload  # type: ignore[override]
+        def __get__(
+            self, owner: _Named[AsyncClient], kind: Any = None
+        ) -> KeyVerb[P, Awaitable[Prediction], Awaitable[list[Prediction]]]: ...
+        @overload
+        def __get__(
+            self, owner: _Named[Client], kind: Any = None
+        ) -> KeyVerb[P, Prediction, list[Prediction]]: ...
+        def __get__(self, owner: Any, kind: Any = None) -> Any: ...
+
+
 class _Verbs:
     """What both clients have."""
 
     def __init__(
-        self, base_url: str, token: str | None = None, *, timeout: float = 30.0, tries: int = 6, verify: Any = True
+        self,
+        base_url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        tries: int = 6,
+        verify: Any = True,
     ) -> None:
         self._httpx: Any = require("httpx", "live")
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -180,11 +281,15 @@ class _Verbs:
                 raise ServiceError(0, "not ready", f"no models after {seconds:g} s")
             await self._sleep(0.1)
 
-    async def _ask(self, method: str, path: str, field: str = "", kind: Any = Any, **arguments: Any) -> Any:
-        """What the service answers, or a field of it, as a type."""
+    async def _ask(
+        self, method: str, path: str, field: str = "", kind: Any = Any, body: Any = None, **arguments: Any
+    ) -> Any:  # fmt: skip
+        """What the service answers to a body of JSON, or a field of it, as a type."""
+        if body is not None:
+            arguments |= {"content": _encode(body), "headers": {"Content-Type": "application/json"}}
         answer = await self._exchange(method, path, **arguments)
-        if kind is bytes or method == "DELETE":
-            return answer.content if kind is bytes else None
+        if kind is bytes or answer.status_code == 204:
+            return answer.content or None
         return msgspec.convert(answer.json()[field] if field else answer.json(), kind)
 
     async def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
@@ -201,7 +306,9 @@ class _Verbs:
             except self._httpx.TransportError as error:
                 lost = True
                 if attempt == self._tries:
-                    raise ServiceError(0, "no answer", f"{type(error).__name__}: {error}") from error
+                    raise ServiceError(
+                        0, "no answer", f"{type(error).__name__}: {error}"
+                    ) from error
             else:
                 if answer.is_success or (lost and method == "DELETE" and answer.status_code == 404):
                     return answer
@@ -309,12 +416,16 @@ class _Named(Generic[C]):
     """One model or fleet of a service; every verb is one request."""
 
     _kind = "models"
+    _forgets = "ids"
 
     def __init__(self, client: C, name: str) -> None:
-        self.client, self.name = client, name
+        if not is_name(name):  # in an address it would name something else
+            raise InputError(f"{name!r}: {NAME_RULE}")
+        self.client = client
+        self.name = name
 
-    def _ask(self, method: str, what: str = "", field: str = "", kind: Any = Any, **arguments: Any) -> Steps[Any]:
-        return self.client._ask(method, f"/v1/{self._kind}/{self.name}{what}", field, kind, **arguments)
+    def _ask(self, method: str, what: str = "", *about: Any, **arguments: Any) -> Steps[Any]:
+        return self.client._ask(method, f"/v1/{self._kind}/{self.name}{what}", *about, **arguments)
 
     @Verb
     def about(self) -> Steps[dict[str, Any]]:
@@ -334,62 +445,69 @@ class _Named(Generic[C]):
     @Verb
     def delete(self) -> Steps[None]:
         """Delete it and all that it has."""
-        return self._ask("DELETE")
+        return self._ask("DELETE", params={"confirm": self.name})
+
+    @Verb
+    async def forget(self, *what: Any) -> Forgotten:
+        """Remove events (by their ids) or keys at once; those that were there. See `Forgotten.pending`."""
+        answer = await self._ask("POST", "/forget", body={self._forgets: what})
+        forgotten = Forgotten(answer["forgotten"])
+        forgotten.pending = answer["pending"]
+        return forgotten
 
 
 class Model(_Named[C]):
     """One model of a service, as `Client.model` returns it; its verbs are awaited where the client is async."""
 
-    @Verb
-    def predict(
-        self, instances: Sequence[Instance], ids: Sequence[str] | None = None, *, explain: bool = False
-    ) -> Steps[list[Prediction]]:
-        """Predictions, in the order of the instances; each is an event that can be labelled by its id.
+    @OfRows
+    async def predict(self, X: Any, ids: str | Ids | None = None, *, explain: bool = False) -> Any:
+        """The prediction for one row, or for each of several; each is an event that can be labelled by its id.
 
         Parameters
         ----------
-        instances : sequence of mappings or of sequences of numbers
-            By name, or in the model's order of features; a NumPy matrix is one too.
-        ids : sequence of str, optional
-            One for each; made here if there are none. The same id with the same features gives the stored answer.
+        X : a mapping or sequence of numbers, or several of them
+            By name, or in the model's order of features; arrays are rows too.
+        ids : str or list of str, optional
+            One for each row; made here if there are none. The same id with the same row gives the stored answer.
         explain : bool
             Also `probabilities`, and the experts' `votes` and `weights`. Costs a prediction a row; the service refuses
             batches whose answer would be too large.
 
         Returns
         -------
-        list of Prediction
+        Prediction, or list of Prediction
         """
-        body = {"instances": _plain(instances), "ids": _ids(ids, len(instances)), "explain": explain}
-        return self._ask("POST", "/predict", "predictions", list[Prediction], json=body)
+        body = {**_rows(X), "explain": explain}
+        body["ids"] = _ids(ids, body)
+        return _said(X, await self._ask("POST", "/predict", "predictions", list[Prediction], body))
 
     @Verb
-    async def label(self, id: str, label: Any) -> LabelResult:
+    async def label(self, id: str, y: Any) -> LabelResult:
         """The label of one event. The same label twice is learned once."""
-        [result] = await Model.label_many(self, [(id, label)])
+        [result] = await Model.label_many(self, [(id, y)])
         return result
 
     @Verb
     def label_many(self, labels: Sequence[tuple[str, Any]]) -> Steps[list[LabelResult]]:
         """Labels of several events."""
-        body = {"labels": [{"id": id, "label": _scalar(label)} for id, label in labels]}
-        return self._ask("POST", "/label", "results", list[LabelResult], json=body)
+        body = {"labels": [{"id": id, "label": y} for id, y in labels]}
+        return self._ask("POST", "/label", "results", list[LabelResult], body)
 
-    @Verb
-    def predict_then_learn(
-        self, instances: Sequence[Instance], labels: Sequence[Any], ids: Sequence[str] | None = None, *,
-        explain: bool = False,
-    ) -> Steps[list[Prediction]]:  # fmt: skip
-        """Instances with their labels, each predicted before it is learned (test-then-train).
+    @OfRows
+    async def predict_then_learn(
+        self, X: Any, y: Any, ids: str | Ids | None = None, *, explain: bool = False
+    ) -> Any:
+        """Rows with their labels, or one with its own, each predicted before it is learned (test-then-train).
 
         The fastest way where labels are known at once: one request and one transaction for all of them. Parameters as
-        for `predict`; `labels` has one for each instance.
+        for `predict`; `y` has a label for each row.
         """
-        body = {
-            "instances": _plain(instances), "labels": [_scalar(label) for label in labels],
-            "ids": _ids(ids, len(instances)), "explain": explain,
-        }  # fmt: skip
-        return self._ask("POST", "/predict-then-learn", "predictions", list[Prediction], json=body)
+        body = {**_rows(X, y), "explain": explain}
+        body["ids"] = _ids(ids, body)
+        return _said(
+            X,
+            await self._ask("POST", "/predict-then-learn", "predictions", list[Prediction], body),
+        )
 
     @Verb
     def history(self) -> Steps[list[dict[str, Any]]]:
@@ -412,11 +530,6 @@ class Model(_Named[C]):
         return self._ask("POST", "/snapshot")
 
     @Verb
-    def forget(self, ids: Sequence[str]) -> Steps[list[str]]:
-        """Remove events at once, with their rows and labels; the ids of those that were there."""
-        return self._ask("POST", "/forget", "forgotten", json={"ids": list(ids)})
-
-    @Verb
     def download(self) -> Steps[bytes]:
         """The newest snapshot as the content of a model file; `snapshot` takes a new one."""
         return self._ask("GET", "/model", kind=bytes)
@@ -433,50 +546,92 @@ class Model(_Named[C]):
 
 
 class Fleet(_Named[C]):
-    """One fleet of a service, as `Client.fleet` returns it; its verbs are awaited where the client is async."""
+    """One fleet of a service, as `Client.fleet` returns it; its verbs are awaited where the client is async.
+
+    A key in the place of a list is the key of one row, or of all.
+    """
 
     _kind = "fleets"
+    _forgets = "keys"
+
+    @OfKeys
+    async def predict(
+        self, keys: Any, X: Any, ids: str | Ids | None = None, *, explain: bool = False
+    ) -> Any:
+        """The prediction for one row, or for each of several, each by what its key has learned.
+
+        With `ids` each is an event of its key, which can be labelled by its id. The same id of a key with the same row
+        gives the stored answer; other keys may have the same ids.
+        """
+        body = {**_keyed(keys, X), "explain": explain}
+        if ids is not None:
+            body["ids"] = _ids(ids, body)
+        return _said(X, await self._ask("POST", "/predict", "predictions", list[Prediction], body))
 
     @Verb
-    def predict(
-        self, keys: Sequence[str | int], instances: Sequence[Instance], *, explain: bool = False
-    ) -> Steps[list[KeyPrediction]]:
-        """Predictions in the order of the instances, each by what its key has learned."""
-        body = {"keys": [_scalar(key) for key in keys], "instances": _plain(instances), "explain": explain}
-        return self._ask("POST", "/predict", "predictions", list[KeyPrediction], json=body)
+    async def label(self, key: Key, id: str, y: Any) -> LabelResult:
+        """The label of one event of a key. The same label twice is learned once."""
+        [result] = await Fleet.label_many(self, [(key, id, y)])
+        return result
 
     @Verb
-    def learn(
-        self, keys: Sequence[str | int], instances: Sequence[Instance], labels: Sequence[Any], id: str | None = None
-    ) -> Steps[list[KeyPrediction]]:
-        """Learn labelled instances, each for its key: what was predicted before; empty if `id` was learned before.
+    def label_many(self, labels: Sequence[tuple[Key, str, Any]]) -> Steps[list[LabelResult]]:
+        """Labels of several events: a key, an id and a label each."""
+        listed = [{"key": key, "id": id, "label": y} for key, id, y in labels]
+        return self._ask("POST", "/label", "results", list[LabelResult], {"labels": listed})
+
+    @OfKeys
+    async def predict_then_learn(self, keys: Any, X: Any, y: Any, *, id: str | None = None) -> Any:
+        """The prediction made for each row before its label was learned; None if the batch `id` was learned before.
 
         `id` names the batch; one is made if there is none, so that a batch whose answer was lost is learned once.
         """
-        body = {"keys": [_scalar(key) for key in keys], "instances": _plain(instances), "id": id or uuid4().hex}
-        body["labels"] = [_scalar(label) for label in labels]
-        return self._ask("POST", "/learn", "predictions", list[KeyPrediction], json=body)
+        return await self._learn(keys, X, y, id)
 
     @Verb
-    def forget(self, key: str | int) -> Steps[None]:
-        """Forget all that a key has learned."""
-        whole = {} if isinstance(key, str) else {"whole": "true"}
-        return self._ask("DELETE", f"/keys/{quote(str(key), safe='')}", params=whole)
+    async def learn(self, keys: Any, X: Any, y: Any, *, id: str | None = None) -> None:
+        """Labelled rows, each for its key, as `predict_then_learn` learns them."""
+        await self._learn(keys, X, y, id)
+
+    async def _learn(self, keys: Any, X: Any, y: Any, id: str | None) -> Any:
+        body = {**_keyed(keys, X, y), "id": id or uuid4().hex}
+        answer = await self._ask("POST", "/learn", body=body)
+        said = msgspec.convert(answer["predictions"], list[Prediction])
+        return None if answer["duplicate"] else _said(X, said)
 
 
-def _ids(ids: Sequence[str] | None, count: int) -> list[str]:
+def _rows(X: Any, y: Any = None) -> dict[str, Any]:
+    """Rows, perhaps with labels."""
+    one = is_row(X)
+    labels = {} if y is None else {"labels": [y] if one else y}
+    return {"instances": [X] if one else X, **labels}
+
+
+def _keyed(keys: Any, X: Any, y: Any = None) -> dict[str, Any]:
+    """The same with keys: one in the place of many is that of all."""
+    body = _rows(X, y)
+    return {"keys": [keys] * len(body["instances"]) if np.ndim(keys) == 0 else keys, **body}
+
+
+def _ids(ids: str | Ids | None, body: dict[str, Any]) -> list[str]:
     """The ids given, or new ones: made here, so that every try of a request has the same."""
-    return [uuid4().hex for _ in range(count)] if ids is None else list(ids)
+    if ids is None:
+        return [uuid4().hex for _ in body["instances"]]
+    return [ids] if isinstance(ids, str) else list(ids)
 
 
-def _plain(instances: Any) -> list[Any]:
-    """Instances as JSON can say them: arrays become lists."""
-    rows = instances.tolist() if hasattr(instances, "tolist") else instances
-    return [dict(row) if isinstance(row, Mapping) else [_scalar(value) for value in row] for row in rows]
+def _said(X: Any, predictions: list[Prediction]) -> Any:
+    return predictions[0] if is_row(X) else predictions
 
 
-def _scalar(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+def _jsonable(value: Any) -> Any:
+    """What is none of JSON's own: of NumPy, a mapping, or a sequence."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_jsonable).encode
 
 
 def _asked_to_wait(answer: Any) -> float:
@@ -491,4 +646,6 @@ def _as_error(answer: Any) -> ServiceError:
         problem = {}
     problem = problem if isinstance(problem, dict) else {}
     title = str(problem.get("title") or answer.reason_phrase)
-    return ServiceError(answer.status_code, title, str(problem.get("detail", "")), problem.get("errors") or ())
+    return ServiceError(
+        answer.status_code, title, str(problem.get("detail", "")), problem.get("errors") or ()
+    )

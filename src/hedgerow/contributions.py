@@ -87,7 +87,9 @@ class Contributions(NamedTuple):
     def __str__(self) -> str:
         lines = self._lines()
         amounts = [f"{amount:+.4g}" for _, _, amount in lines]
-        a, b, c = (max(map(len, column)) for column in (*list(zip(*lines, strict=True))[:2], amounts))
+        a, b, c = (
+            max(map(len, column)) for column in (*list(zip(*lines, strict=True))[:2], amounts)
+        )
         longest = max(abs(amount) for _, _, amount in lines) or 1
         text = [f"{self.what}: {self.value:.4g}, of the reference: {self.reference_value:.4g}"]
         for (name, cell, amount), written in zip(lines, amounts, strict=True):
@@ -139,8 +141,11 @@ def of_row(
         For more than 4,096 columns.
     """
     if len(names) > MOST_COLUMNS:
-        raise InputError(f"{len(names)} columns: contributions are computed of at most {MOST_COLUMNS}; choose some")
-    n, spans = len(names), spans or [(j, 1) for j in range(len(names))]
+        raise InputError(
+            f"{len(names)} columns: contributions are computed of at most {MOST_COLUMNS}; choose some"
+        )
+    n = len(names)
+    spans = spans or [(j, 1) for j in range(len(names))]
     X = np.vstack([row, reference, np.tile(row, (n, 1)), np.tile(reference, (n, 1))])
     for j, (first, width) in enumerate(spans):
         X[2 + j, first : first + width] = reference[first : first + width]
@@ -149,7 +154,10 @@ def of_row(
     phi = (f[0] - f[2 : 2 + n]) / 2 + (f[2 + n :] - f[1]) / 2
     order = np.argsort(-np.abs(phi), kind="stable")
     shown = [
-        (row[first].item() if cells is None else cells[j], reference[first].item() if width == 1 else None)
+        (
+            row[first].item() if cells is None else cells[j],
+            reference[first].item() if width == 1 else None,
+        )
         for j, (first, width) in enumerate(spans)
     ]
     return Contributions(
@@ -162,7 +170,9 @@ def of_row(
     )
 
 
-def importances(loss: Callable[[Array], float], X: Array, spans: Sequence[tuple[int, int]]) -> Array:
+def importances(
+    loss: Callable[[Array], float], X: Array, spans: Sequence[tuple[int, int]]
+) -> Array:
     """By how much the loss of rows rises if one column is shuffled, as shares of one; zeros if it never rises.
 
     References: Breiman, Random forests (2001).
@@ -171,7 +181,9 @@ def importances(loss: Callable[[Array], float], X: Array, spans: Sequence[tuple[
     >>> importances(lambda Z: float(np.mean((Z[:, 0] - X[:, 0]) ** 2)), X, [(0, 1), (1, 1)]).tolist()
     [1.0, 0.0]
     """
-    rng, before, rises = np.random.default_rng(0), loss(X), np.zeros(len(spans))
+    rng = np.random.default_rng(0)
+    before = loss(X)
+    rises = np.zeros(len(spans))
     for j, (first, width) in enumerate(spans):
         for _ in range(SHUFFLES):
             shuffled = X.copy()
@@ -181,7 +193,10 @@ def importances(loss: Callable[[Array], float], X: Array, spans: Sequence[tuple[
 
 
 def summary(
-    prediction: str, votes: Mapping[str, Any], weights: Mapping[str, float], parts: Contributions | None
+    prediction: str,
+    votes: Mapping[str, Any],
+    weights: Mapping[str, float],
+    parts: Contributions | None,
 ) -> str:
     """A prediction for a terminal: the experts with the largest weights, then what each column added.
 
@@ -193,6 +208,13 @@ def summary(
     largest = sorted(weights, key=lambda name: -abs(weights[name]))[:TRUSTED]
     lines = [f"  {weights[name]:.0%} {name}: {_plain(votes[name])}" for name in largest]
     return "\n".join([prediction, *lines, *([] if parts is None else [str(parts)])])
+
+
+def html(explanation: Any) -> str:
+    """An explanation with `contributions` for a notebook."""
+    text = f"<pre>{escape(str(explanation._replace(contributions=None)))}</pre>"
+    parts = explanation.contributions
+    return text if parts is None else text + str(parts._repr_html_())
 
 
 def _plain(cell: Any) -> str:

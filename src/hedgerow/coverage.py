@@ -30,11 +30,15 @@ from hedgerow.core.errors import InputError
 
 STEP = 0.02
 TIE = 1e-6  # probabilities that differ by less are equal: in blocks they are rounded differently
-LEVELS, QUANTILE, COUNTS = "sets.coverage", "sets.quantile", "sets.counts"
+LEVELS = "sets.coverage"
+QUANTILE = "sets.quantile"
+COUNTS = "sets.counts"
 SPECS = {
     LEVELS: Spec(("levels",), DOUBLE, 0, 1, needed=False),
     QUANTILE: Spec(("levels",), DOUBLE, 0, 1 + STEP, needed=False),
-    COUNTS: Spec(("levels", 3), "whole", 0, 2.0**53, needed=False),  # labels, those inside, classes in all sets
+    COUNTS: Spec(
+        ("levels", 3), "whole", 0, 2.0**53, needed=False
+    ),  # labels, those inside, classes in all sets
 }
 
 
@@ -43,7 +47,9 @@ def coverages(coverage: Any) -> tuple[float, ...]:
     given = (coverage,) if np.isscalar(coverage) or coverage is None else tuple(coverage)
     good = all(isinstance(c, int | float) and not isinstance(c, bool) and 0 < c < 1 for c in given)
     if not given or not good or len(set(given)) < len(given):
-        raise InputError(f"coverage={coverage!r}: give a share between 0 and 1, such as 0.9, or several different ones")
+        raise InputError(
+            f"coverage={coverage!r}: give a share between 0 and 1, such as 0.9, or several different ones"
+        )
     return tuple(float(c) for c in given)
 
 
@@ -55,7 +61,9 @@ def level_of(levels: Sequence[float], coverage: float | None) -> int:
         return 0
     if coverage not in levels:
         known = ", ".join(map(str, levels))
-        raise InputError(f"coverage={coverage!r} is not tracked, {known} is; fit with coverage={(*levels, coverage)!r}")
+        raise InputError(
+            f"coverage={coverage!r} is not tracked, {known} is; fit with coverage={(*levels, coverage)!r}"
+        )
     return levels.index(coverage)
 
 
@@ -74,11 +82,15 @@ def sets(quantile: Array, P: Array, predicted: Array) -> Array:
 
 def learned(state: Mapping[str, Array], P: Array, predicted: Array, y: Array) -> None:
     """Labels in order (below 0: none), with the probabilities and predictions made before them."""
-    levels, quantile, counts = state[LEVELS], state[QUANTILE], state[COUNTS]
+    levels = state[LEVELS]
+    quantile = state[QUANTILE]
+    counts = state[COUNTS]
     for p, code, label in zip(P, predicted, y, strict=True):
         if not 0 <= label < len(p):
             continue
-        inside = sets(quantile[:, None], np.broadcast_to(p, (len(levels), len(p))), np.full(len(levels), code))
+        inside = sets(
+            quantile[:, None], np.broadcast_to(p, (len(levels), len(p))), np.full(len(levels), code)
+        )
         covered = inside[:, label]
         counts += np.stack([np.ones_like(covered), covered, inside.sum(axis=1)], axis=1)
         quantile += STEP * (~covered - (1 - levels))

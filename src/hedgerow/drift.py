@@ -37,10 +37,16 @@ EVERY = 16  # labels between two looks
 SPANS = (1, 2, 4, 8, 16)  # windows, in looks
 ENDS = -1 - np.array(SPANS)  # the counts before each window
 ROOM = SPANS[-1] + 1  # counts that are kept
-LONGEST = SPANS[-1] * EVERY  # labels of the longest window: after as many nothing before an alarm is looked at
+LONGEST = (
+    SPANS[-1] * EVERY
+)  # labels of the longest window: after as many nothing before an alarm is looked at
 LEAST = 3 * EVERY  # labels before a window: fewer say too little
 THRESHOLD = 8.0
-MARKS, START, FOUND, LEVEL, CHANGE = "drift.marks", "drift.start", "drift.found", "drift.level", "drift.change"
+MARKS = "drift.marks"
+START = "drift.start"
+FOUND = "drift.found"
+LEVEL = "drift.level"
+CHANGE = "drift.change"
 State = dict[str, Array]
 
 
@@ -108,9 +114,13 @@ def initial(counts: Array) -> State:
     return {
         MARKS: marks,
         START: marks[-1].copy(),
-        FOUND: np.array([1, 0, 0], dtype=np.int64),  # rows of marks in use, alarms, label of the last alarm
+        FOUND: np.array(
+            [1, 0, 0], dtype=np.int64
+        ),  # rows of marks in use, alarms, label of the last alarm
         LEVEL: np.zeros(1),
-        CHANGE: np.zeros(4, dtype=np.int64),  # of the last alarm: mistakes and labels before its window, and in it
+        CHANGE: np.zeros(
+            4, dtype=np.int64
+        ),  # of the last alarm: mistakes and labels before its window, and in it
     }
 
 
@@ -128,19 +138,28 @@ def specs(width: int) -> dict[str, Spec]:
 
 def look(state: State, counts: Array, threshold: float = THRESHOLD) -> bool:
     """Compare the windows that end here with what came before; whether one of them raises an alarm."""
-    marks, start, alarms = state[MARKS], state[START], state[FOUND]
+    marks = state[MARKS]
+    start = state[START]
+    alarms = state[FOUND]
     marks[:-1] = marks[1:]
     marks[-1] = counts
     alarms[0] = used = min(int(alarms[0]) + 1, ROOM)
-    worse, better, since, window = 0.0, 0.0, start, (0, 0, 0, 0)
-    for end, compared in zip(ENDS, _windows(marks, start, ENDS[: bisect_left(SPANS, used)]), strict=False):
+    worse = 0.0
+    better = 0.0
+    since = start
+    window = (0, 0, 0, 0)
+    for end, compared in zip(
+        ENDS, _windows(marks, start, ENDS[: bisect_left(SPANS, used)]), strict=False
+    ):
         if compared[1] < LEAST:
             break
         ratio = evidence(*compared)
         if ratio > worse:
-            worse, window = ratio, compared
+            worse = ratio
+            window = compared
         if -ratio > better:
-            better, since = -ratio, marks[end]
+            better = -ratio
+            since = marks[end]
     state[LEVEL][0] = worse / threshold
     if worse > threshold:
         alarms[:] = 1, alarms[1] + 1, counts[0]
@@ -161,8 +180,11 @@ def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
     if n0 <= 0 or n1 <= 0:
         return 0.0
     if not (0 <= m0 <= n0 and 0 <= m1 <= n1):  # counts of a made-up file need not fit together
-        m0, m1 = min(max(m0, 0), n0), min(max(m1, 0), n1)
-    ratio, m, n = 0.0, m0 + m1, n0 + n1
+        m0 = min(max(m0, 0), n0)
+        m1 = min(max(m1, 0), n1)
+    ratio = 0.0
+    m = m0 + m1
+    n = n0 + n1
     if m0:
         ratio += m0 * math.log(m0 * n / (n0 * m))
     if m0 < n0:
@@ -176,18 +198,23 @@ def evidence(m0: float, n0: float, m1: float, n1: float) -> float:
 
 def _windows(marks: Array, start: Array, places: Array) -> list[tuple[int, int, int, int]]:
     """m0, n0, m1, n1 of windows after these marks: the comparator before; it or the prediction, the worse, in it."""
-    first, now = start.tolist(), marks[-1].tolist()
+    first = start.tolist()
+    now = marks[-1].tolist()
     windows = []
     for end in marks[places].tolist():
         before = list(map(sub, end, first))
         k = before.index(min(before[1:]), 1)
-        windows.append((before[k], before[0], max(now[1] - end[1], now[k] - end[k]), now[0] - end[0]))
+        windows.append(
+            (before[k], before[0], max(now[1] - end[1], now[k] - end[k]), now[0] - end[0])
+        )
     return windows
 
 
 def report(state: State, seen: int) -> Drift:
     """The state after so many labels, for people; nothing changes."""
-    marks, alarms, last = state[MARKS], int(state[FOUND][1]), int(state[FOUND][2])
+    marks = state[MARKS]
+    alarms = int(state[FOUND][1])
+    last = int(state[FOUND][2])
     span = min(int(state[FOUND][0]) - 1, SPANS[2])
     [(m0, n0, m1, n1)] = _windows(marks, state[START], np.array([-1 - span]))
     change = None
@@ -213,7 +240,8 @@ def last_alarm(state: State) -> int:
 
 def learned(state: State, counts: Array, wrong: Array, threshold: float = THRESHOLD) -> bool:
     """Labels in order: wrong (labels x 1 + experts) says who was wrong; counts are those before them. Any alarm?"""
-    n, alarm = len(wrong), False
+    n = len(wrong)
+    alarm = False
     first = EVERY - int(counts[0]) % EVERY
     if n < first:
         return False
@@ -258,8 +286,11 @@ class DriftDetector:
         if not isinstance(experts, int) or experts < 0:
             raise InputError(f"experts={experts!r}: give their number, 0 or more")
         if not threshold > 0:
-            raise InputError(f"threshold={threshold!r}: the evidence for an alarm must be above 0, e.g. {THRESHOLD}")
-        self.experts, self.threshold = experts, threshold
+            raise InputError(
+                f"threshold={threshold!r}: the evidence for an alarm must be above 0, e.g. {THRESHOLD}"
+            )
+        self.experts = experts
+        self.threshold = threshold
         self.reset()
 
     def reset(self) -> None:
@@ -285,7 +316,9 @@ class DriftDetector:
         """
         mistakes = (x, *experts)
         if len(experts) != self.experts:
-            raise InputError(f"{len(experts)} experts' mistakes were given, this detector has {self.experts} experts")
+            raise InputError(
+                f"{len(experts)} experts' mistakes were given, this detector has {self.experts} experts"
+            )
         if any(one not in (0, 1) for one in mistakes):
             raise InputError(f"{mistakes!r}: a mistake is 1 or True, none is 0 or False")
         self._counts[0] += 1

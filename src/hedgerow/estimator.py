@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
-from html import escape
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from hedgerow.align import Aligner
 from hedgerow.base import ClassifierMixin, Fitted, NamedValues, OnlineTransferEstimator
-from hedgerow.contributions import Contributions, summary
+from hedgerow.contributions import Contributions, html, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, check_finite, rows_from
 from hedgerow.core.domains import Domain, Frame, same_columns
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
-from hedgerow.core.source_rows import LabelledSource
 from hedgerow.core.values import MISSING, Codes, as_labels, classes_of, is_missing, objects, plain
 from hedgerow.coverage import COUNTS, LEVELS, QUANTILE, coverages, level_of, sets
-from hedgerow.heads import Head
+from hedgerow.findings import check_classes_repeat
 from hedgerow.inputs import (
     Inputs,
     Labelled,
@@ -35,19 +32,40 @@ from hedgerow.inputs import (
     check_sources,
     check_target_rows,
     check_targets,
+    cost_matrix,
     first_row,
     fixed_classes,
     one_weight,
     weighted_labels,
 )
-from hedgerow.learner import OnlineLearner, Prediction, Trace
-from hedgerow.methods import AlignFit, Reading, Training, build, check_merges, choose, fit_aligner, reading_of
-from hedgerow.mix import Mixer
+from hedgerow.learner import Prediction, Trace
+from hedgerow.methods import (
+    METHODS,
+    QUESTIONS,
+    RECIPES,
+    PaperOptions,
+    Recipe,
+    Training,
+    build,
+    check_merges,
+    choose,
+    name_of,
+    paper_options,
+    reading_of,
+)
+from hedgerow.rows.partitions import PartitionedSource, check_alike
 
-__all__ = ["Explanation", "Explanations", "NamedValues", "OnlineTransferClassifier", "OnlineTransferEstimator"]
+__all__ = [
+    "Explanation",
+    "Explanations",
+    "NamedValues",
+    "OnlineTransferClassifier",
+    "OnlineTransferEstimator",
+]
 
 T = TypeVar("T")
 PREDICTED = 1024  # rows that are predicted before a signal is looked at
+OF_OPTIONS = "options__"  # before the name of an option where parameters are nested
 SMALLEST = 1e-9  # a probability below it counts as it in log-odds: some methods say 0
 
 
@@ -68,9 +86,9 @@ class Explanation(NamedTuple):
         What each column added to the log-odds of the prediction, where it was asked for.
     """
 
-    label: Hashable
-    probabilities: dict[Hashable, float]
-    votes: dict[str, Hashable]
+    label: Any
+    probabilities: dict[Any, float]
+    votes: dict[str, Any]
     weights: dict[str, float]
     contributions: Contributions | None = None
 
@@ -79,56 +97,37 @@ class Explanation(NamedTuple):
         return summary(prediction, self.votes, self.weights, self.contributions)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
-            "" if self.contributions is None else self.contributions._repr_html_()
-        )
+        return html(self)
 
 
-class Explanations:
+class Explanations(NamedTuple):
     """The predictions of a block, each made before its label was learned, with their reasons; a row an instance.
 
     Attributes
     ----------
     classes : array
         Those known at the end of the block: one met within it has probability 0 until then.
-    labels, codes : arrays of shape (rows,)
-        The predictions, and their places in `classes`.
+    codes : array of shape (rows,)
+        The places in `classes` of the likeliest ones, by which mistakes are counted.
     probabilities : array of shape (rows, classes)
         A column a class.
     votes, weights : arrays of shape (rows, experts)
         The place in `classes` of what each expert names, and how much it was trusted.
+    decided : array of shape (rows,) or None
+        The places of `labels`, the predictions, where the model has `costs`; else they are the codes.
     """
 
-    def __init__(self, classes: Array, traces: Sequence[Trace], learner: OnlineLearner) -> None:
-        N = len(learner.expert_names)
-        none = Trace(np.empty((0, len(classes))), np.empty((0, N)), np.empty((0, N), dtype=np.int64))
-        self.classes, self._traces, self._learner = classes, traces or [none], learner
-
-    @property
-    def codes(self) -> Array:
-        """The place of each prediction in `classes`."""
-        return np.concatenate([trace.predictions for trace in self._traces])
+    classes: Array
+    codes: Array
+    probabilities: Array
+    votes: Array
+    weights: Array
+    decided: Array | None = None
 
     @property
     def labels(self) -> Array:
         """The predictions."""
-        return np.asarray(self.classes[self.codes])
-
-    @property
-    def probabilities(self) -> Array:
-        """A column a class."""
-        parts = [self._learner.probabilities(trace.scores) for trace in self._traces]
-        return np.concatenate([np.pad(part, [(0, 0), (0, len(self.classes) - part.shape[1])]) for part in parts])
-
-    @property
-    def votes(self) -> Array:
-        """The place in `classes` of what each expert says; a column an expert."""
-        return np.concatenate([trace.votes for trace in self._traces])
-
-    @property
-    def weights(self) -> Array:
-        """How much each expert was trusted; a column an expert."""
-        return np.concatenate([trace.weights for trace in self._traces])
+        return np.asarray(self.classes[self.codes if self.decided is None else self.decided])
 
 
 class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
@@ -147,35 +146,17 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     Parameters
     ----------
-    method : str
+    method : str or Recipe
         A name of `hedgerow.METHODS`: hedgerow (ours, the default), hedgerow-linear (its light sibling), and the
-        paper's: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm. A method reads some of the options below; one
-        that was set and that it does not read is refused.
-    reading : str or Reading
-        "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
-        "table" (what reproduces the published table): an answer to each place where paper and code differ. A `Reading`
-        has other answers: `reading=hedgerow.reading_of("authors", lam=1.0)`.
-    aligner, head, mixer : str, object or None
-        Names of `align.ALIGNERS`, `heads.HEADS`, `mix.MIXERS`, or objects. None is the method's own.
-    dim : int or None
-        Upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
+        paper's: pa, paio, homotl-1, homotl-2, homotlms, oddm-fixed, oddm. Or a `Recipe` of your own. A method reads
+        some of the options below; one that was set and that it does not read is refused.
+    options : PaperOptions or None
+        Options of the paper's methods: `options=PaperOptions(dim=20)`. None: all at their defaults.
     rank : int or None
         Upper limit of the dimension of our own learner's input: a leaner, faster model at some price in mistakes.
-    size : str or None
-        "full" (None) or "small", a twentieth of the bytes, for thousands of targets, at some price in mistakes:
-        bounds on landmarks, directions and kept rows of our own learner (`hedgerow.ridge.plan`).
     trees : bool or None
         Whether our own learner has trees of the sources among its heads. None: where columns and classes are few and
         the columns differ in kind, as in a table; `explain` and `weights_` name them "boost" and "leaves".
-    C : float or None
-        Aggressiveness of PA-I, PA-II and AROW (None: 5).
-    mu : float or None
-        Strength of the refresh, :math:`A \leftarrow (I + \mu \sum_k g_k g_k^\top)^{-1} A` (None: 1).
-    beta : float or None
-        Hedge's discount in (0, 1).
-    horizon : float or None
-        T, the expected number of labels: :math:`\beta = \sqrt T/(\sqrt T + \sqrt{\ln N})`. With neither, the anytime
-        rule is used: the labels so far in place of T (`hedgerow.mix.Hedge`).
     preprocess : str, sequence of str or None
         Names of `hedgerow.core.preprocess` steps, e.g. ("row-minmax", "unit") or "zscore+unit"; () for none.
         "table" asks for the encoder of columns that are no numbers, or have gaps; it is chosen by itself where a table
@@ -187,8 +168,6 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     max_classes : int or None
         Upper limit of the number of classes, since memory grows with it. None allows 1,000 more than
         the sources have, and sources of up to 10,000, and refuses labels that look like numbers to be predicted.
-    dtype : str or None
-        "float64", "float32" or None (as the data comes). Our own learner computes in float64 and does not read it.
     random_state : int or None
         Seed for parts that draw at random (landmarks; nothing in the paper's methods). None is 0.
     table : mapping or None
@@ -196,6 +175,11 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     coverage : float, sequence of float or None
         The share of labels that the sets of `predict_set` are to contain, between 0 and 1; several have a tracker each.
         None tracks no sets.
+    costs : mapping, matrix or None
+        What mistakes cost: {"fraud": 50} where a missed fraud costs 50 and any other mistake 1; or a matrix, a row a
+        true class, a column a prediction, in the order of `classes_`. `predict`, `predict_one`, `predict_then_learn`
+        and the predictions of runs and services are then the classes with the lowest expected cost. Probabilities,
+        sets, `mistakes_`, `bound_` and `drift_` stay those of the likeliest class. None: the likeliest class.
 
     Attributes
     ----------
@@ -217,8 +201,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     References
     ----------
-    Du, Wang, Zhao, Zhang: Homogeneous online transfer learning with online distribution discrepancy minimization
-    (ECAI 2020).
+    Du, Tan, Chen, Zhang, Wang: Homogeneous online transfer learning with online distribution discrepancy
+    minimization (ECAI 2020).
 
     Examples
     --------
@@ -233,120 +217,132 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     1
     """
 
-    __metadata_request__predict_proba = MappingProxyType({"sample_domain": True, "allow_source": True})
+    __metadata_request__predict_proba = MappingProxyType(
+        {"sample_domain": True, "allow_source": True}
+    )
     __metadata_request__decision_function = __metadata_request__predict_proba
 
     def __init__(
         self,
-        method: str = "hedgerow",
+        method: str | Recipe = "hedgerow",
         *,
-        reading: str | Reading = "general",
-        aligner: str | Aligner | None = None,
-        head: str | Head | None = None,
-        mixer: str | Mixer | None = None,
-        dim: int | None = None,
+        options: PaperOptions | None = None,
         rank: int | None = None,
-        size: str | None = None,
         trees: bool | None = None,
-        C: float | None = None,
-        mu: float | None = None,
-        beta: float | None = None,
-        horizon: float | None = None,
         preprocess: str | Sequence[str] | None = None,
         classes: Sequence[Hashable] | None = None,
         max_classes: int | None = None,
-        dtype: str | None = None,
         random_state: int | None = None,
         table: Mapping[str, Any] | None = None,
         coverage: float | Sequence[float] | None = None,
+        costs: Mapping[Hashable, float] | Sequence[Sequence[float]] | None = None,
     ) -> None:
-        self.method, self.reading, self.preprocess = method, reading, preprocess
-        self.aligner, self.head, self.mixer = aligner, head, mixer
-        self.dim, self.rank, self.size, self.trees = dim, rank, size, trees
-        self.C, self.mu, self.beta, self.horizon = C, mu, beta, horizon
-        self.classes, self.max_classes = classes, max_classes
-        self.dtype, self.random_state, self.table, self.coverage = dtype, random_state, table, coverage
+        self.method = method
+        self.options = options
+        self.rank = rank
+        self.trees = trees
+        self.preprocess = preprocess
+        self.classes = classes
+        self.max_classes = max_classes
+        self.random_state = random_state
+        self.table = table
+        self.coverage = coverage
+        self.costs = costs
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.classifier_tags.poor_score = self.method == "pa"  # it has no use for sources: `fit` teaches it nothing
-        return tags
-
-    # -- the offline stage --------------------------------------------------------------------------------------------
-
-    def fit_partitions(self, sources: Sequence[LabelledSource], warmup: Domain | None = None) -> Self:
-        """Start from sources whose rows are elsewhere: they are asked for statistics, in several passes.
-
-        The result is that of `fit_domains`, up to rounding. `hedgerow.dask.fit` opens such sources.
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as scikit-learn's models do.
 
         Parameters
         ----------
-        sources : sequence of LabelledSource
-            See `hedgerow.core.source_rows`.
-        warmup : Domain or None
-            Unlabelled rows of the target, in memory.
+        **params
+            `options__dim=20` changes one of the options and keeps the others.
 
         Returns
         -------
         self
 
-        Raises
-        ------
-        InputError
-            For a method that needs the rows themselves, and for what `fit_domains` refuses.
+        Examples
+        --------
+        >>> OnlineTransferClassifier("oddm").set_params(options__dim=20).options
+        PaperOptions(dim=20)
         """
+        changes = {name: params.pop(name) for name in list(params) if name.startswith(OF_OPTIONS)}
+        super().set_params(**params)
+        if changes:
+            before = paper_options(self.get_params(deep=False))
+            changes = {name.removeprefix(OF_OPTIONS): value for name, value in changes.items()}
+            for name in changes:
+                if name not in before.get_params():
+                    raise unknown("option", name, before.get_params())
+            self.options = replace(before, **changes)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.poor_score = (
+            self.method == "pa"
+        )  # it has no use for sources: `fit` teaches it nothing
+        return tags
+
+    # -- the offline stage --------------------------------------------------------------------------------------------
+
+    def _fit_partitioned(self, sources: Sequence[PartitionedSource], warmup: Domain | None) -> Self:
+        """`fit_domains` of sources that are read part by part."""
+        params = self.get_params(deep=False)
+        choose(params)
+        check_merges(params["method"])
         if warmup is not None and isinstance(warmup.X, Frame):
             raise InputError(
-                f"domain {warmup.name!r} has columns that are no numbers, or gaps; sources that are not in memory are "
-                "numbers, so encode all of them first, or use --engine local"
+                f"domain {warmup.name!r} has columns that are no numbers, or gaps; sources that are read part by part "
+                "are numbers, so encode all of them first"
             )
+        check_alike(sources)
         names = list(sources[0].feature_names)
-        self.check_partitions(len(names))
+        if 8 * len(names) ** 2 > DENSE_LIMIT:
+            raise InputError(
+                f"{len(names)} features: a Gram matrix of them takes {8 * len(names) ** 2 / 2**30:.1f} GiB; use fewer "
+                "features"
+            )
         first = Domain(sources[0].name, np.zeros((1, len(names))), feature_names=names)
         target = None if warmup is None else same_columns([first, warmup])[1]
-        dtype = np.result_type(*(source.dtype for source in sources), *([] if target is None else [target.X.dtype]))
+        dtype = np.result_type(
+            *(source.dtype for source in sources), *([] if target is None else [target.X.dtype])
+        )
         rows = np.empty((0, len(names)), dtype) if target is None else cast(target.X, dtype)
         check_finite(rows, f"domain {'' if target is None else target.name!r}", names)
         with self._restored_on_error():
             self._start(Inputs(len(names), np.array(names, dtype=object)), sources, rows)
         return self
 
-    def check_partitions(self, width: int) -> None:
-        """Before anything is read: the options can be used, the method needs no rows, and a Gram matrix has room."""
-        params = self.get_params(deep=False)
-        choose(params)
-        check_merges(params["method"])
-        if 8 * width * width > DENSE_LIMIT:
-            raise InputError(
-                f"{width} features: a Gram matrix of them takes {8 * width * width / 2**30:.1f} GiB; choose features, "
-                "or bring them to fewer with hedgerow.dask.align and WhitenedPCA(sketch=...)"
-            )
-
     def _start(
         self,
         inputs: Inputs,
-        sources: Sequence[Labelled] | Sequence[LabelledSource],
+        sources: Sequence[Labelled] | Sequence[PartitionedSource],
         warmup: Matrix,
         positions: Sequence[Array] = (),
-        align: AlignFit = fit_aligner,
         codes: Codes | None = None,
     ) -> None:
         """Every form of `fit`, and a cold start, whose codes are known: one `Training`, one build."""
         method, options = choose(self.get_params(deep=False), inputs.encoder)
         names = check_sources(sources)
-        codes = self._codes_of(sources) if codes is None else codes
+        if codes is None:
+            codes = self._codes_of(sources, inputs.encoder is not None)
         rows = [source.rows(codes.classes, warmup.dtype) for source in sources]
         levels = () if self.coverage is None else coverages(self.coverage)
         spans = None if inputs.encoder is None else inputs.encoder.spans
         K = len(codes.classes)
-        built = build(method, Training(names, rows, warmup, K, options, positions, align, spans=spans))
+        if self.costs is not None:
+            cost_matrix(self.costs, codes.labels)
+        built = build(method, Training(names, rows, warmup, K, options, positions, spans=spans))
         learner = built.learner.with_sets(levels) if levels else built.learner
-        self._install(learner, codes, inputs, names, built.infos)
+        self._install(learner.checked(K, inputs.width), codes, inputs, names, built.infos)
 
     # -- classes ------------------------------------------------------------------------------------------------------
 
-    classes_ = Fitted[Array]("_codes.classes", "The labels, in the order of `predict_proba`; one met later is last.")
+    classes_ = Fitted[Array](
+        "_codes.classes", "The labels, in the order of `predict_proba`; one met later is last."
+    )
 
     def code_of(self, label: Hashable) -> int:
         """The place of a label in `classes_`; below 0 if it is missing or not there."""
@@ -361,14 +357,21 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted:
             self._codes_with(as_labels(y, "y"))
 
-    def _codes_of(self, sources: Sequence[Labelled] | Sequence[LabelledSource]) -> Codes:
+    def _codes_of(
+        self, sources: Sequence[Labelled] | Sequence[PartitionedSource], tables: bool
+    ) -> Codes:
         listed = self.classes is not None
         for source in sources:
             if not listed and self.max_classes is None:
                 check_targets(source.labels, isinstance(source, Labelled))
-        classes = fixed_classes(self.classes) if listed else all_classes([s.labels for s in sources])
+        classes = (
+            fixed_classes(self.classes) if listed else all_classes([s.labels for s in sources])
+        )
         codes = Codes(classes)
         check_classes(self.max_classes, codes.classes, listed)
+        in_memory = [(s.name, s.labels) for s in sources if isinstance(s, Labelled)]
+        if tables and in_memory and not listed and self.max_classes is None:
+            check_classes_repeat(in_memory)
         for source in sources:
             self._check_known(codes, source.labels, f"source {source.name!r}")
         return codes
@@ -402,13 +405,15 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     # -- predicting ---------------------------------------------------------------------------------------------------
 
     def _predict_row(self, x: Any) -> Prediction:
-        row, learner = self._inputs.row(x), self._learner
+        row = self._inputs.row(x)
+        learner = self._learner
         if not self._codes.labels:
             self._check_ready()
         return learner.predict_row(row) if row.ndim == 1 else learner.predict_sparse_row(row)
 
     def _scores(self, X: Matrix, sample_domain: Any = None, allow_source: bool = False) -> Array:
-        X, learner = self._inputs.matrix(X), self._learner
+        X = self._inputs.matrix(X)
+        learner = self._learner
         check_target_rows(sample_domain, X.shape[0], allow_source)
         self._check_ready()
         parts = _in_blocks(learner.scores, X)
@@ -443,9 +448,42 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         ['a', 'b']
         """
         with self._fitted:
-            return np.asarray(self.classes_[self._scores(X, sample_domain, allow_source).argmax(axis=1)])
+            scores = self._scores(X, sample_domain, allow_source)
+            likeliest = scores.argmax(axis=1)
+            if self.costs is not None:
+                likeliest = self.decided(self._learner.probabilities(scores), likeliest)
+            return np.asarray(self.classes_[likeliest])
 
-    def predict_proba(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+    def decided(self, P: Array, likeliest: Array) -> Array:
+        """The places of the classes to predict: those of the lowest expected cost, or the likeliest without `costs`.
+
+        Parameters
+        ----------
+        P : array of shape (rows, classes)
+            Probabilities, as `predict_proba` gives them.
+        likeliest : array of shape (rows,)
+            The places of the likeliest classes.
+
+        Returns
+        -------
+        array of shape (rows,)
+
+        Examples
+        --------
+        >>> X = [[0.0, 1.0], [1.0, 0.0]]
+        >>> clf = OnlineTransferClassifier("homotlms", costs={"b": 50}).fit(X, ["a", "b"])
+        >>> clf.predict(X).tolist(), clf.decided(np.array([[0.99, 0.01]]), np.array([0])).tolist()
+        (['b', 'b'], [0])
+        """
+        if self.costs is None or not len(P):
+            return likeliest
+        K = P.shape[1]
+        expected = P @ cost_matrix(self.costs, self._codes.labels)[:K, :K]
+        return np.asarray(expected.argmin(axis=1))
+
+    def predict_proba(
+        self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False
+    ) -> Array:
         """A probability a class: the softmax of the scores, or the shares where they are on the simplex already.
 
         Parameters
@@ -467,7 +505,9 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted:
             return self._learner.probabilities(self._scores(X, sample_domain, allow_source))
 
-    def decision_function(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
+    def decision_function(
+        self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False
+    ) -> Array:
         """Combined scores, of which the largest is the prediction.
 
         Parameters
@@ -491,7 +531,12 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict_set(
-        self, X: Matrix, coverage: float | None = None, sample_domain: Any = None, *, allow_source: bool = False
+        self,
+        X: Matrix,
+        coverage: float | None = None,
+        sample_domain: Any = None,
+        *,
+        allow_source: bool = False,
     ) -> Array:
         r"""The classes of each row that are likely enough: a set that is to contain the label with this coverage.
 
@@ -524,7 +569,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         ([[True, False], [True, True]], {0.9: 1.0})
         """
         with self._fitted:
-            quantile, scores = self._quantile(coverage), self._scores(X, sample_domain, allow_source)
+            quantile = self._quantile(coverage)
+            scores = self._scores(X, sample_domain, allow_source)
             return sets(quantile, self._learner.probabilities(scores), scores.argmax(axis=1))
 
     def _quantile(self, coverage: float | None) -> Array:
@@ -536,7 +582,13 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return list(self.learner_.state.get(LEVELS, np.empty(0)).tolist())
 
     def score(
-        self, X: Matrix, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
+        self,
+        X: Matrix,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        sample_domain: Any = None,
+        allow_source: bool = False,
     ) -> float:
         """The share of rows whose label is predicted (accuracy).
 
@@ -558,7 +610,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         predictions = self.predict(X, sample_domain, allow_source=allow_source)
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
-    def predict_one(self, x: Any) -> Hashable:
+    def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance by the model as it is; nothing is learned.
 
         Parameters
@@ -583,9 +635,16 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         'a'
         """
         with self._fitted:
-            return self._codes.labels[self._predict_row(x).code]  # type: ignore[no-any-return]
+            prediction = self._predict_row(x)
+            return self._codes.labels[self._decided_one(prediction)]
 
-    def predict_proba_one(self, x: Any) -> dict[Hashable, float]:
+    def _decided_one(self, prediction: Prediction) -> int:
+        if self.costs is None:
+            return prediction.code
+        P = self.learner_.probabilities(prediction.scores[None])
+        return int(self.decided(P, np.array([prediction.code]))[0])
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """The probability of each class for one instance; `x` as in `predict_one`.
 
         Returns
@@ -603,7 +662,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted:
             return self._shares(self._predict_row(x))
 
-    def predict_set_one(self, x: Any, coverage: float | None = None) -> list[Hashable]:
+    def predict_set_one(self, x: Any, coverage: float | None = None) -> list[Any]:
         """The prediction set of one instance; `x` as in `predict_one`, `coverage` as in `predict_set`.
 
         Returns
@@ -612,7 +671,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             Labels, the most likely one first.
         """
         with self._fitted:
-            quantile, prediction = self._quantile(coverage), self._predict_row(x)
+            quantile = self._quantile(coverage)
+            prediction = self._predict_row(x)
             P = self.learner_.probabilities(prediction.scores[None])
             inside = sets(quantile, P, np.array([prediction.code]))[0]
             order = np.argsort(-P[0], kind="stable")
@@ -646,12 +706,16 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         """
         with self._fitted:
             prediction = self._predict_row(x)
-            names, labels = self.expert_names_, self._codes.labels
-            k, parts = prediction.code, None
+            names = self.expert_names_
+            labels = self._codes.labels
+            k = self._decided_one(prediction)
+            parts = None
             if by_column:
                 usual = self.learner_.constants.get("reference")
                 what = f"log-odds of {labels[k]}"
-                parts = self._contributions(x, lambda X: self._log_odds(X, k), reference, usual, what)
+                parts = self._contributions(
+                    x, lambda X: self._log_odds(X, k), reference, usual, what
+                )
             return Explanation(
                 labels[k],
                 self._shares(prediction),
@@ -665,13 +729,16 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return self.learner_.probabilities(np.concatenate(_in_blocks(self.learner_.scores, X)))
 
     def _loss(self, X: Array, labels: Array) -> float:
-        P, y = self._probabilities(X), self.codes_of(labels)
+        P = self._probabilities(X)
+        y = self.codes_of(labels)
         return float(-np.log(np.maximum(P[np.arange(len(y)), y], SMALLEST))[y >= 0].mean())
 
     def _log_odds(self, X: Array, k: int) -> Array:
         """Of class k, for rows that are read already."""
         P = self._probabilities(X)
-        return np.asarray(np.log(np.maximum(P[:, k], SMALLEST)) - np.log(np.maximum(1 - P[:, k], SMALLEST)))
+        return np.asarray(
+            np.log(np.maximum(P[:, k], SMALLEST)) - np.log(np.maximum(1 - P[:, k], SMALLEST))
+        )
 
     def explain(self, X: Matrix) -> Explanations:
         """The predictions of rows by the model as it is, with their reasons; nothing is learned.
@@ -694,11 +761,26 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         (['a'], [[0.5, 0.5]])
         """
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._learner
+            X = self._inputs.matrix(X)
+            learner = self._learner
             self._check_ready()
-            return Explanations(self.classes_, _in_blocks(learner.explain, X), learner)
+            return self._explained(_in_blocks(learner.explain, X))
 
-    def _shares(self, prediction: Prediction) -> dict[Hashable, float]:
+    def _explained(self, traces: Sequence[Trace]) -> Explanations:
+        K = len(self._codes.classes)
+        parts = [self.learner_.probabilities(trace.scores) for trace in traces]
+        codes = np.concatenate([trace.predictions for trace in traces])
+        P = np.concatenate([np.pad(part, [(0, 0), (0, K - part.shape[1])]) for part in parts])
+        return Explanations(
+            self.classes_,
+            codes,
+            P,
+            np.concatenate([trace.votes for trace in traces]),
+            np.concatenate([trace.weights for trace in traces]),
+            None if self.costs is None else self.decided(P, codes),
+        )
+
+    def _shares(self, prediction: Prediction) -> dict[Any, float]:
         p = self.learner_.probabilities(prediction.scores[None])[0]
         return dict(zip(self._codes.labels, p.tolist(), strict=True))
 
@@ -719,11 +801,20 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted:
             counts = self.learner_.state.get(COUNTS, np.empty((0, 3)))
             with np.errstate(invalid="ignore"):
-                return dict(zip(self._levels, (counts[:, column] / counts[:, 0]).tolist(), strict=True))
+                return dict(
+                    zip(self._levels, (counts[:, column] / counts[:, 0]).tolist(), strict=True)
+                )
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def partial_fit(self, X: Matrix, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Matrix,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        known: Any = None,
+    ) -> Self:
         """Learn labelled target rows in order. Before any `fit` it starts a target-only learner (there is no source).
 
         Parameters
@@ -737,6 +828,10 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         sample_weight : array or None
             How much each label counts for the classifiers and the class means; a weight of 0 is no label. Mistakes and
             bounds count every label as one.
+        known : label, array or None
+            `known_` as it was when each row was predicted, for all rows or one each. None: no row knew the label of
+            another one of this call, only what was learned before it, so that a block is not the same as its rows one
+            after the other. Our own learner has an expert that repeats the label; others have no use for it.
 
         Returns
         -------
@@ -758,19 +853,60 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
                 inputs, X = self._first_target_rows(X)
                 labels, weight = weighted_labels(y, sample_weight, X.shape[0])
                 self._start(inputs, [], X[:0], codes=self._cold_codes(labels, classes))
-                self._learn(cast(X, self.learner_.dtype), labels, weight)
+                self._learn(
+                    cast(X, self.learner_.dtype), labels, weight, self._known(known, len(labels))
+                )
             return self
-        if classes is not None and set(as_labels(list(classes), "classes").tolist()) != set(self.classes_.tolist()):
+        if classes is not None and set(as_labels(list(classes), "classes").tolist()) != set(
+            self.classes_.tolist()
+        ):
             raise InputError(
                 f"classes={list(classes)}: the model has {self.classes_.tolist()}; leave classes out: a new one is "
                 "learned when its first label comes"
             )
         with self._fitted:
-            self._learn_rows(X, y, sample_weight)
+            X = self._inputs.matrix(X)
+            before = self._known(known, X.shape[0])
+            self._learn(X, *weighted_labels(y, sample_weight, X.shape[0]), before)
         return self
 
+    @property
+    def known_(self) -> Any:
+        """The newest label that was learned, which is what is known when a row is predicted; NaN: none.
+
+        It may be set, where labels come in another order than their rows: to that of the newest row that has one. A
+        method without an expert that repeats labels keeps none.
+
+        Examples
+        --------
+        >>> clf = OnlineTransferClassifier().fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+        >>> known = clf.known_
+        >>> clf.predict_one([0.0, 2.0]), clf.learn_one([0.0, 2.0], "a", known=known).known_
+        ('a', 'a')
+        """
+        with self._fitted:
+            code = self._learner.last
+            return float("nan") if code < 0 else self._codes.labels[code]
+
+    @known_.setter
+    def known_(self, label: Any) -> None:
+        with self._fitted:
+            self._learner.last = max(self._codes.code(label), MISSING)
+
+    def _known(self, known: Any, n: int) -> Array:
+        """The codes of labels that were known when n rows were predicted; below 0 for none."""
+        if known is None:
+            return np.full(n, self._learner.last)
+        if isinstance(known, str) or np.ndim(known) == 0:
+            return np.full(n, max(self._codes.code(known), MISSING))
+        labels = as_labels(known, "known")
+        if len(labels) != n:
+            raise InputError(f"known has {len(labels)} labels for {n} rows; give one, or one a row")
+        return np.maximum(self._codes.of(labels), MISSING)
+
     def _cold_codes(self, labels: Array, classes: Any) -> Codes:
-        fixed, known = self.classes if self.classes is not None else classes, labels[~is_missing(labels)]
+        fixed = self.classes if self.classes is not None else classes
+        known = labels[~is_missing(labels)]
         if fixed is None:
             if self.max_classes is None:
                 check_targets(known)
@@ -781,10 +917,11 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             check_classes(self.max_classes, met, True)
         return Codes(met)
 
-    def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0, known: Any = None) -> Self:
         """Learn one target instance.
 
-        A late label is learned the same way: keep the x, and call this when the label arrives.
+        A late label is learned the same way: keep the x, and `known_` as it was when x was predicted, and call this
+        when the label arrives.
 
         Parameters
         ----------
@@ -794,6 +931,8 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             Its label. Of a row without one (None, NaN) our own learner uses the row itself, others nothing.
         weight : float
             How much the label counts; see `partial_fit`.
+        known : Hashable or None
+            `known_` as it was when the row was predicted. None: as it is now.
 
         Returns
         -------
@@ -812,20 +951,26 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         """
         lock = self.__dict__.get("_lock")
         if lock is None:
-            return self.partial_fit(first_row(x), as_labels([y], "y"), sample_weight=weight)
+            self._warn_of_no_sources()
+            return self.partial_fit(first_row(x), as_labels([y], "y"), None, weight, known)
         with lock:
-            code, row, learner = self._codes.code(y), self._inputs.row(x), self._learner
+            code = self._codes.code(y)
+            row = self._inputs.row(x)
+            learner = self._learner
             weight = 1.0 if type(weight) is float and weight == 1.0 else one_weight(weight)
             if code == MISSING and not learner.learns_unlabelled:
                 return self
+            before = None if known is None else max(self._codes.code(known), MISSING)
             if row.ndim == 1 and (code >= 0 or (code == MISSING and learner.n_classes)):
-                learner.learn_row(row, code, weight)
+                learner.learn_row(row, code, weight, before)
             else:
-                self._learn(row if row.ndim == 2 else row[None], *weighted_labels(objects([y]), weight, 1))
+                labels = weighted_labels(objects([y]), weight, 1)
+                told = None if before is None else np.array([before])
+                self._learn(row if row.ndim == 2 else row[None], *labels, told)
         return self
 
     def _learn_rows(self, X: Matrix, y: Any, sample_weight: Any) -> list[Trace]:
-        """Rows of a fitted model as they were handed in."""
+        """Rows of a fitted model as they were handed in, each after the labels of those before it."""
         X = self._inputs.matrix(X)
         return self._learn(X, *weighted_labels(y, sample_weight, X.shape[0]))
 
@@ -879,34 +1024,45 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         """
         with self._fitted:
             self._check_ready()
-            traces = self._learn_rows(X, y, sample_weight)  # which may bring classes
-            return Explanations(self.classes_, traces, self.learner_)
+            return self._explained(self._learn_rows(X, y, sample_weight))
 
-    def _learn(self, X: Matrix, labels: Array, weight: Array | None) -> list[Trace]:
+    def _learn(
+        self, X: Matrix, labels: Array, weight: Array | None, before: Array | None = None
+    ) -> list[Trace]:
         """Rows in order, in blocks; a class met for the first time gets a block of its own, predicted without it."""
         table, codes = self._codes_with(labels)
         if not len(table.classes):  # no label yet, and none here
             return []
-        first = sorted(int(np.flatnonzero(codes == k)[0]) for k in range(len(self._codes.classes), len(table.classes)))
+        first = sorted(
+            int(np.flatnonzero(codes == k)[0])
+            for k in range(len(self._codes.classes), len(table.classes))
+        )
         traces = []
         edges = sorted({0, X.shape[0], *first, *(i + 1 for i in first)})
-        for a, b in itertools.pairwise(edges):
-            part, block = None if weight is None else weight[a:b], rows_from(X, a, b)
+        for a, b in itertools.pairwise(edges if X.shape[0] else (0, 0)):
+            own = (None if array is None else array[a:b] for array in (weight, before))
+            block = rows_from(X, a, b)
             if a in first:
                 known = self._learner.n_classes
-                traces.append(self._learn_new_class(Codes(table.classes[: known + 1]), block, codes[a:b], part))
+                grown = Codes(table.classes[: known + 1])
+                traces.append(self._learn_new_class(grown, block, codes[a:b], *own))
             else:
-                traces.append(self._learner.run(block, codes[a:b], None, part))
+                traces.append(self._learner.run(block, codes[a:b], None, *own))
         return traces
 
-    def _learn_new_class(self, codes: Codes, X: Matrix, y: Array, weight: Array | None) -> Trace:
+    def _learn_new_class(
+        self, codes: Codes, X: Matrix, y: Array, weight: Array | None, before: Array | None
+    ) -> Trace:
         """The first row of a class, predicted without it, and room for the class: both or neither."""
         with uninterrupted():
-            learner = self.learner_.copy()  # so that an error cannot leave the class without its row
+            learner = (
+                self.learner_.copy()
+            )  # so that an error cannot leave the class without its row
             known = learner.n_classes
             learner.grow(known + 1)
-            trace = learner.run(X, y, known or None, weight)
-            self.learner_, self._codes = learner, codes
+            trace = learner.run(X, y, known or None, weight, before)
+            self.learner_ = learner
+            self._codes = codes
         return trace
 
     # -- what a fitted model says of itself ---------------------------------------------------------------------------
@@ -915,7 +1071,13 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def method_(self) -> str:
         """The method that it was fitted with, whatever `set_params` has changed since."""
         with self._fitted:
-            return str(self._params["method"])
+            return name_of(self._params["method"])
+
+    @property
+    def reading_(self) -> str:
+        """The preset of the reading that it was fitted with (`PaperOptions`)."""
+        with self._fitted:
+            return reading_of(paper_options(self._params).reading).preset
 
     @property
     def discrepancy_(self) -> NamedValues:
@@ -927,7 +1089,9 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         with self._fitted, uninterrupted(), one_blas_thread:
             return NamedValues(self.source_names_, self._learner.discrepancies())
 
-    mistakes_ = Fitted[int]("_learner.mistakes", "Mistakes so far, each counted when its label was learned.")
+    mistakes_ = Fitted[int](
+        "_learner.mistakes", "Mistakes so far, each counted when its label was learned."
+    )
     hedge_loss_ = Fitted[float](
         "_learner.mixture_loss",
         r":math:`\sum_t p_t \cdot \ell_t`, what the mixer's weights suffered, which Hedge's bound is about.",
@@ -943,21 +1107,36 @@ def _in_blocks(read: Callable[[Matrix], T], X: Matrix) -> list[T]:
     return parts
 
 
-def arguments_of(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_of(method: str | Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of the classifier from options by name; answers of a reading may stand among them.
 
+    The name of a recipe in a plug-in file gives the recipe itself, so that files of the model hold it.
+
     >>> arguments_of("oddm", {"dim": 20, "preprocess": "zscore+unit"})
-    {'method': 'oddm', 'reading': 'general', 'dim': 20, 'preprocess': 'zscore+unit'}
-    >>> arguments_of("oddm", {"reading": "authors", "lam": 0.5})["reading"].lam
+    {'method': 'oddm', 'preprocess': 'zscore+unit', 'options': PaperOptions(dim=20)}
+    >>> arguments_of("oddm", {"reading": "authors", "lam": 0.5})["options"].reading.lam
     0.5
     """
-    known = [name for name in OnlineTransferClassifier().get_params() if name != "method"]
+    known = [
+        name
+        for name in OnlineTransferClassifier().get_params()
+        if name not in ("method", "options")
+    ]
+    of_paper = PaperOptions().get_params()
     # a classifier has a preprocessing of its own, and does not split
-    answers = [each.name for each in fields(Reading) if each.name not in (*known, "split_rule", "preset")]
+    answers = [name for name in QUESTIONS if name not in (*known, "split_rule")]
+    names = [*known, *of_paper, *answers]
     for name in options:
-        if name not in (*known, *answers):
-            raise unknown("option", name, [*known, *answers])
-    arguments = {name: value for name, value in options.items() if name in known}
-    changes = {name: value for name, value in options.items() if name not in known}
-    preset = arguments.pop("reading", "general")
-    return {"method": method, "reading": reading_of(preset, method, **changes) if changes else preset, **arguments}
+        if name not in names:
+            raise unknown("option", name, names)
+    arguments: dict[str, Any] = {"method": method}
+    if isinstance(method, str) and method not in RECIPES and method in METHODS:
+        arguments["method"] = METHODS[method]
+    arguments |= {name: value for name, value in options.items() if name in known}
+    own = {name: value for name, value in options.items() if name in of_paper}
+    changes = {name: value for name, value in options.items() if name not in (*known, *of_paper)}
+    if changes:
+        own["reading"] = reading_of(own.get("reading", "general"), name_of(method), **changes)
+    if own:
+        arguments["options"] = PaperOptions(**own)
+    return arguments

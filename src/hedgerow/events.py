@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 import time
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +28,7 @@ from scipy import sparse
 
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
+from hedgerow.core.frames import NO_OWNER, FrameKind
 from hedgerow.core.registry import Limits as Limits
 from hedgerow.core.values import is_gap, plain
 
@@ -52,7 +50,7 @@ class LabelResult:
     | `learned`   | it was learned now                                                            |
     | `duplicate` | the same label of this id was learned before; nothing was done                |
     | `conflict`  | another label of this id was learned before; nothing was done                 |
-    | `expired`   | it came too late: the event has expired, and its features are gone            |
+    | `expired`   | it came too late: the event has expired                                       |
     | `unknown`   | no such id is known: it was never predicted, or is older than what is kept    |
     | `refused`   | the label cannot be used; `detail` says why                                   |
     """
@@ -71,7 +69,7 @@ class Event:
     `row` is there until the event is labelled or expires. `label` is None while it is pending, then JSON text
     (`NO_LABEL`: expired). `probabilities` are those of all classes, `votes` the class that each expert named,
     where they are kept. In a `MemoryLedger`, `half` is half the width of a number's interval, and `probability` the
-    number.
+    number. `known` is the newest label that was known when the prediction was made, as JSON text.
     """
 
     number: int
@@ -85,6 +83,7 @@ class Event:
     probabilities: Array | None = None
     votes: Array | None = None
     half: float | None = None
+    known: str | None = None
 
     @property
     def status(self) -> str:
@@ -129,14 +128,22 @@ class Ledger:
         """The event of an id that was predicted before; an error if that was another row."""
         event = self.find(id)
         if event is not None and event.digest != digest:
-            raise InputError(f"id {id!r} was used for another instance; give every instance an id of its own")
+            raise InputError(
+                f"id {id!r} was used for another instance; give every instance an id of its own"
+            )
         return event
+
+    def kept(self, label: Any) -> Any:
+        """A label as it is learned and kept; InputError if it cannot be."""
+        return label
 
     def judge(self, id: str, label: Any) -> Event | LabelResult:
         """The event that a label can be learned for, or why it is not learned."""
         event = self.find(id)
         if event is None:
-            detail = f"no event {id!r} is known: it was never predicted, or is older than what is kept"
+            detail = (
+                f"no event {id!r} is known: it was never predicted, or is older than what is kept"
+            )
             return LabelResult(id, UNKNOWN, label, detail)
         try:
             text = label_to_json(label)
@@ -147,14 +154,26 @@ class Ledger:
         if event.label is None:
             return event
         if event.label == NO_LABEL:
-            return LabelResult(id, EXPIRED, label, "it came too late: the event has expired, and its features are gone")
+            return LabelResult(
+                id,
+                EXPIRED,
+                label,
+                "it came too late: the event has expired, and its row was used without a label",
+            )
         if event.label == text:
             return LabelResult(id, DUPLICATE, label)
         before = label_of_json(event.label)
-        return LabelResult(id, CONFLICT, label, f"{before!r} was learned for it before; nothing was changed")
+        return LabelResult(
+            id, CONFLICT, label, f"{before!r} was learned for it before; nothing was changed"
+        )
 
     def label_many(
-        self, labels: Sequence[tuple[str, Any]], learn: Learn, *, block: int = 1, by_event: bool = False
+        self,
+        labels: Sequence[tuple[str, Any]],
+        learn: Learn,
+        *,
+        block: int = 1,
+        by_event: bool = False,
     ) -> list[LabelResult]:
         """Labels in order: what can be learned goes to `learn` together, or one by one if one of them is refused.
 
@@ -162,44 +181,52 @@ class Ledger:
         nothing, for a label that cannot be learned. Fewer than `block` labels are learned one by one; `by_event`: in
         the order of their events.
         """
-        results: list[LabelResult | None] = [None] * len(labels)
-        group: dict[int, tuple[int, Event]] = {}  # by number: place, event
+        results: dict[int, LabelResult] = {}  # by place
+        group: dict[int, tuple[int, Event, Any]] = {}  # by number: place, event, label
 
         def learn_group() -> None:
             taken = [group[number] for number in (sorted(group) if by_event else group)]
             group.clear()
             todo = [taken] if len(taken) >= block else [[one] for one in taken]
-            while todo:
-                some = todo.pop(0)
-                values = [label_of_json(label_to_json(labels[place][1])) for place, _ in some]
+            for some in todo:
                 try:
-                    right = learn([event for _, event in some], values)
+                    right = learn([event for _, event, _ in some], [label for *_, label in some])
                 except InputError as error:
                     if len(some) > 1:
-                        todo = [[one] for one in some] + todo
+                        todo += [[one] for one in some]
                     else:
-                        id, label = labels[some[0][0]]
-                        results[some[0][0]] = LabelResult(id, REFUSED, label, str(error))
+                        refuse(some[0][0], error)
                     continue
-                for (place, _), value, correct in zip(some, values, right, strict=True):
-                    results[place] = LabelResult(labels[place][0], LEARNED, value, correct=bool(correct))
+                for (place, _, label), correct in zip(some, right, strict=True):
+                    results[place] = LabelResult(
+                        labels[place][0], LEARNED, label, correct=bool(correct)
+                    )
 
-        for place, (id, label) in enumerate(labels):
-            found = self.judge(id, label)
-            if isinstance(found, Event) and found.number in group:  # twice in one call: the first counts
-                learn_group()
+        def refuse(place: int, error: InputError) -> None:
+            id, label = labels[place]
+            results[place] = LabelResult(id, REFUSED, label, str(error))
+
+        for place, (id, given) in enumerate(labels):
+            try:
+                label = self.kept(given)
                 found = self.judge(id, label)
+                if isinstance(found, Event) and found.number in group:
+                    learn_group()  # twice in one call: the first counts
+                    found = self.judge(id, label)
+            except InputError as error:
+                refuse(place, error)
+                continue
             if isinstance(found, Event):
-                group[found.number] = place, found
+                group[found.number] = place, found, label_of_json(label_to_json(label))
             else:
                 results[place] = found
-        if group:
-            learn_group()
-        return [result for result in results if result is not None]
+        learn_group()
+        return [results[place] for place in range(len(labels))]
 
     def overdue(self, now: float) -> list[Any]:
         """The keys of `pending` that expire now, oldest first: too many, or for too long."""
-        excess, timeout = len(self.pending) - self.limits.max_pending, self.limits.label_timeout
+        excess = len(self.pending) - self.limits.max_pending
+        timeout = self.limits.label_timeout
         due: list[Any] = []
         for key, asked in self.waiting():
             late = timeout is not None and now - asked >= timeout
@@ -213,8 +240,7 @@ class Ledger:
         return self.pending.items()
 
 
-MAGIC = b"hre2"
-HEAD = struct.Struct("<4s16sI")  # magic, owner, bytes of the JSON that follows; then rows, and a checksum
+EVENTS = FrameKind(b"hre3", "use another copy")
 
 
 class MemoryLedger(Ledger):
@@ -237,7 +263,8 @@ class MemoryLedger(Ledger):
         self.limits = limits
         self.pending: dict[str, Event] = {}
         self.resolved: dict[str, Event] = {}  # labelled or expired, without their rows
-        self._next, self._latest = 1, 0.0
+        self._next = 1
+        self._latest = 0.0
 
     def find(self, id: str) -> Event | None:
         """The event of an id."""
@@ -253,7 +280,17 @@ class MemoryLedger(Ledger):
     ) -> Event:  # fmt: skip
         """A prediction that waits for its label. `row`: bytes, or an array."""
         digest = digest or digest_of(bytes(row))
-        event = Event(self._next, id, now, code, probability, digest, row, probabilities=probabilities, half=half)
+        event = Event(
+            self._next,
+            id,
+            now,
+            code,
+            probability,
+            digest,
+            row,
+            probabilities=probabilities,
+            half=half,
+        )
         self.pending[id] = event
         self._next += 1
         return event
@@ -261,7 +298,8 @@ class MemoryLedger(Ledger):
     def resolve(self, event: Event, label: Any) -> Event:
         """A pending event was labelled, or has expired (None)."""
         assert event.id is not None
-        event.label, event.row = label_to_json(label), None
+        event.label = label_to_json(label)
+        event.row = event.probabilities = None
         self.resolved[event.id] = self.pending.pop(event.id)
         return event
 
@@ -278,38 +316,34 @@ class MemoryLedger(Ledger):
         for id in list(self.resolved)[: max(0, len(self.resolved) - self.limits.keep_events)]:
             del self.resolved[id]
 
-    def to_bytes(self, owner: bytes = bytes(16)) -> bytes:
+    def to_bytes(self, owner: bytes = NO_OWNER) -> bytes:
         """The ledger; `owner` is a digest of what its events belong to."""
-        rows = [bytes(event.row) for event in self.pending.values()]
         events = [
             (e.number, e.id, e.time, e.code, e.probability, e.digest.hex(), e.label, e.half)
             for e in (*self.pending.values(), *self.resolved.values())
         ]
-        about = json.dumps([self._next, self._latest, list(map(len, rows)), events]).encode()
-        data = b"".join([HEAD.pack(MAGIC, owner, len(about)), about, *rows])
-        return data + struct.pack("<I", zlib.crc32(data))
+        rows = [bytes(event.row) for event in self.pending.values()]
+        return EVENTS.pack([self._next, self._latest, events], rows, owner)
 
     @classmethod
-    def from_bytes(cls, data: bytes, limits: Limits, owner: bytes = bytes(16), name: str = "the ledger") -> Self:
+    def from_bytes(
+        cls, data: bytes, limits: Limits, owner: bytes = NO_OWNER, name: str = "the ledger"
+    ) -> Self:
         """The inverse; an error names `name` and what is wrong with its bytes."""
-        if len(data) < HEAD.size + 4 or data[:3] != MAGIC[:3]:
-            raise InputError(f"{name}: its events are not a ledger ({len(data)} bytes); use another copy")
-        if data[:4] != MAGIC:
-            raise InputError(f"{name}: its events have format {data[3:4]!r}, this version reads {MAGIC[3:]!r}; upgrade")
-        if zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
-            raise InputError(f"{name}: its events are damaged; use another copy")
-        _, of, size = HEAD.unpack_from(data)
-        if of != owner:
-            raise InputError(
-                f"{name}: its events belong to other sources (digest {of.hex()[:12]}, these have {owner.hex()[:12]}); "
-                "use the model that they were predicted with"
-            )
-        ledger, start = cls(limits), HEAD.size + size
-        ledger._next, ledger._latest, lengths, events = json.loads(data[HEAD.size : start])
-        rows = (data[a:b] for a, b in pairwise(accumulate(lengths, initial=start)))
+        _, (following, latest, events), blocks = EVENTS.unpack(
+            data, f"{name}: the record of its events", owner
+        )
+        ledger = cls(limits)
+        ledger._next = following
+        ledger._latest = latest
+        rows = iter(blocks)
         for number, id, asked, code, probability, digest, label, half in events:
-            row, kept = (next(rows), ledger.pending) if label is None else (None, ledger.resolved)
-            kept[id] = Event(number, id, asked, code, probability, bytes.fromhex(digest), row, label, half=half)
+            row = next(rows) if label is None else None
+            event = Event(
+                number, id, asked, code, probability, bytes.fromhex(digest), row, label, half=half
+            )
+            kept = ledger.pending if label is None else ledger.resolved
+            kept[id] = event
         return ledger
 
 
@@ -321,7 +355,9 @@ def check_id(id: object, own: bool = False) -> str:
     if not isinstance(id, str) or not 0 < len(id) <= LONGEST_ID:
         raise InputError(f"id {str(id)[:40]!r}: an id is text of 1 to {LONGEST_ID} characters")
     if id.startswith(OWN) and not own:
-        raise InputError(f"id {id!r}: ids that begin with {OWN!r} are made by the journal; choose another")
+        raise InputError(
+            f"id {id!r}: ids that begin with {OWN!r} are made by the journal; choose another"
+        )
     if not id.isprintable():
         raise InputError(f"id {id!r}: an id has printable characters only")
     return str.__str__(id)
@@ -331,6 +367,8 @@ def check_ids(ids: Sequence[str] | None, n: int) -> list[str | None]:
     """Ids of n instances, each another; without any all are None."""
     if ids is None:
         return [None] * n
+    if isinstance(ids, str) or not isinstance(ids, Sized):
+        raise InputError(f"ids={ids!r}: give a list of ids, one for each of {n} rows")
     if len(ids) != n:
         raise InputError(f"{len(ids)} ids for {n} instances; give as many")
     names = [check_id(id) for id in ids]
@@ -341,7 +379,8 @@ def check_ids(ids: Sequence[str] | None, n: int) -> list[str | None]:
 
 
 # -- rows and labels as bytes and text ---------------------------------------------------------------------------------
-DENSE, SPARSE = b"d", b"s"
+DENSE = b"d"
+SPARSE = b"s"
 
 
 def row_to_bytes(row: Matrix) -> bytes:
@@ -356,11 +395,15 @@ def row_to_bytes(row: Matrix) -> bytes:
 def rows_to_bytes(X: Matrix) -> list[bytes]:
     """The rows of a matrix."""
     if not is_sparse(X):
-        data, width = np.ascontiguousarray(X).tobytes(), X.shape[1] * X.dtype.itemsize
+        data = np.ascontiguousarray(X).tobytes()
+        width = X.shape[1] * X.dtype.itemsize
         return [DENSE + data[i * width : (i + 1) * width] for i in range(len(X))]
     rows = [sparse.csr_matrix(X[i]) for i in range(X.shape[0])]
     return [
-        SPARSE + np.int64(row.nnz).tobytes() + row.indices.astype(np.int64).tobytes() + row.data.tobytes()
+        SPARSE
+        + np.int64(row.nnz).tobytes()
+        + row.indices.astype(np.int64).tobytes()
+        + row.data.tobytes()
         for row in rows
     ]
 
@@ -368,7 +411,9 @@ def rows_to_bytes(X: Matrix) -> list[bytes]:
 def row_of_bytes(data: bytes, width: int, dtype: np.dtype[Any]) -> Matrix:
     """The inverse, for a model of this width and type."""
     if data[:1] == DENSE:
-        return np.frombuffer(data, dtype=dtype, offset=1).copy()  # aligned, as compiled loops expect it
+        return np.frombuffer(
+            data, dtype=dtype, offset=1
+        ).copy()  # aligned, as compiled loops expect it
     count = int(np.frombuffer(data, dtype=np.int64, offset=1, count=1)[0])
     indices = np.frombuffer(data, dtype=np.int64, offset=9, count=count)
     values = np.frombuffer(data, dtype=dtype, offset=9 + 8 * count).copy()
@@ -412,15 +457,21 @@ def label_to_json(label: Any) -> str:
 def _text_of(label: str | int) -> str:
     try:
         if isinstance(label, str) and "\0" in label:
-            raise InputError(f"label {label!r} has a NUL character, which is lost in an array of text; leave it out")
+            raise InputError(
+                f"label {label!r} has a NUL character, which is lost in an array of text; leave it out"
+            )
         text = json.dumps(label)
         str(label).encode()  # half of a surrogate pair cannot be written to any file
     except UnicodeEncodeError:
-        raise InputError(f"label {label!r} is no text that UTF-8 can write; give it in another form") from None
+        raise InputError(
+            f"label {label!r} is no text that UTF-8 can write; give it in another form"
+        ) from None
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError("a label is a number of more digits than Python writes; make it text") from None
+        raise InputError(
+            "a label is a number of more digits than Python writes; make it text"
+        ) from None
     return text
 
 

@@ -28,12 +28,12 @@ from hedgerow.core.constants import Constants, array_digest
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts, of_json
-from hedgerow.core.values import as_labels, labels_from_json, labels_to_json
+from hedgerow.core.values import as_labels, labels_from_json, labels_to_json, plain
 from hedgerow.coverage import coverages
 from hedgerow.heads import HEADS
-from hedgerow.inputs import Inputs, checked_dtype
-from hedgerow.learner import LEARNERS, OnlineLearner
-from hedgerow.methods import NUMBERS, Reading, check_number, reading_of
+from hedgerow.inputs import Inputs, checked_dtype, cost_matrix
+from hedgerow.learner import OnlineLearner, learner_of
+from hedgerow.methods import NUMBERS, PaperOptions, Reading, Recipe, check_number, named, reading_of
 from hedgerow.mix import MIXERS
 from hedgerow.tables import TableEncoder, TableOptions
 
@@ -86,11 +86,14 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     """
     if os.path.exists(one) and os.path.exists(other):
         return os.path.samefile(one, other)
-    first, second = Path(os.path.realpath(one)), Path(os.path.realpath(other))
+    first = Path(os.path.realpath(one))
+    second = Path(os.path.realpath(other))
     if first.name != second.name or os.path.exists(first) or os.path.exists(second):
         return False
     folders = first.parent, second.parent
-    return folders[0] == folders[1] or (all(map(os.path.exists, folders)) and os.path.samefile(*folders))
+    return folders[0] == folders[1] or (
+        all(map(os.path.exists, folders)) and os.path.samefile(*folders)
+    )
 
 
 def _examined(path: str | os.PathLike[str]) -> tuple[Path, os.stat_result | None]:
@@ -109,7 +112,9 @@ def _examined(path: str | os.PathLike[str]) -> tuple[Path, os.stat_result | None
         raise InputError(f"cannot write to {path}: it is not a regular file")
     # A mode without any write bit is meant, though the system would not stop its superuser.
     if not before.st_mode & 0o222 or not os.access(target, os.W_OK):
-        raise InputError(f"cannot write to {path}: the file is read-only; make it writable or choose another name")
+        raise InputError(
+            f"cannot write to {path}: the file is read-only; make it writable or choose another name"
+        )
     return target, before
 
 
@@ -169,9 +174,10 @@ def read_model(file: str | os.PathLike[str] | BinaryIO) -> tuple[bytes, str]:
 
 # -- model files -------------------------------------------------------------------------------------------------------
 
-SCHEMA = 5
+SCHEMA = 6
 FORMAT = "hedgerow"
-CONSTANT, STATE = "constants/", "state/"
+CONSTANT = "constants/"
+STATE = "state/"
 NO_DIGEST = "0" * 64  # stands where the digest goes while it is computed
 DIGEST = b'"digest":"'
 WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
@@ -187,12 +193,13 @@ class StoredModel:
     requests: dict[str, dict[str, Any]] | None
     sources: list[str]
     inputs: Inputs
+    about: dict[str, dict[str, float]]
     version: str = __version__
 
     @property
     def is_regressor(self) -> bool:
         """Whether its targets are numbers."""
-        return self.learner.kind in ("regression", "passive")
+        return self.learner.kind == "regression"
 
     def to_bytes(self, constants: bool = True) -> bytes:
         """The content of a file; without constants only their digests are kept.
@@ -201,7 +208,9 @@ class StoredModel:
         """
         from safetensors.numpy import save
 
-        learner, names, encoder = self.learner, self.inputs.names, self.inputs.encoder
+        learner = self.learner
+        names = self.inputs.names
+        encoder = self.inputs.encoder
         state = learner.stored()
         header = {
             "format": FORMAT,
@@ -218,10 +227,11 @@ class StoredModel:
             "features": None if names is None else [str(name) for name in names],
             "n_features": self.inputs.width,
             "table": None if encoder is None else encoder.to_json(),
+            "about": self.about,
         }
         arrays = {STATE + name: np.ascontiguousarray(array) for name, array in state.items()}
         if constants:
-            specs = learner.layout(learner.plan).constants
+            specs = learner.plan.layout().constants
             for name in learner.constants:
                 if specs[name].needed or name.replace("prior.", "") not in state:
                     arrays[CONSTANT + name] = learner.constants.for_kernels(name)
@@ -238,15 +248,26 @@ class StoredModel:
         version = str(header.get("version", __version__))
         try:
             learner, classes = _learner(header, arrays, constants)
-            params, n = params_from_json(header["params"]), int(header["n_features"])
+            params = params_from_json(header["params"])
+            if params.get("costs") is not None:
+                cost_matrix(params["costs"], classes.tolist())
+            n = int(header["n_features"])
             sources = _names(header["sources"], learner.n_sources, "sources")
-            features = None if header["features"] is None else _names(header["features"], n, "features")
+            features = (
+                None if header["features"] is None else _names(header["features"], n, "features")
+            )
             encoder = None if header["table"] is None else TableEncoder.from_json(header["table"])
             if encoder is not None and (not learner.gaps or encoder.feature_names != features):
                 raise ValueError("its table gives other numbers than the learner takes")
             names = None if features is None else np.array(features, dtype=object)
             inputs = Inputs(n, names, encoder=encoder)
-            return cls(learner, classes, params, header["requests"], sources, inputs, version)
+            about = {
+                str(what): {str(name): float(value) for name, value in values.items()}
+                for what, values in header.get("about", {}).items()
+            }
+            return cls(
+                learner, classes, params, header["requests"], sources, inputs, about, version
+            )
         except _Unusable as error:
             raise InputError(f"{where}: {error}") from error
         except WRONG as error:
@@ -255,14 +276,18 @@ class StoredModel:
 
 def unreadable(where: str, version: str, error: Exception) -> InputError:
     """The error for a file that cannot be read: it was written by a newer version than this one, or it is damaged."""
-    written, own = ([int(part) for part in re.findall(r"\d+", text)[:3]] for text in (version, __version__))
+    written, own = (
+        [int(part) for part in re.findall(r"\d+", text)[:3]] for text in (version, __version__)
+    )
     if written > own:
         return InputError(
             f"{where} was written by hedgerow {version}, and this is {__version__}, which cannot read it ({error}): "
             "upgrade hedgerow"
         )
     if isinstance(error, InputError):
-        return InputError(f"{where} is damaged, or not a model that this hedgerow can read: {error}")
+        return InputError(
+            f"{where} is damaged, or not a model that this hedgerow can read: {error}"
+        )
     return InputError(f"{where} is damaged ({type(error).__name__}: {error})")
 
 
@@ -285,6 +310,10 @@ def read_header(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Arra
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    if not data:
+        raise InputError(
+            f"{where} is empty (0 bytes), so it is no model file; use a copy that is whole"
+        )
     try:
         length = int.from_bytes(data[:8], "little")
         outer = json.loads(data[8 : 8 + length]) if length <= len(data) else {}
@@ -303,7 +332,9 @@ def read_header(data: bytes, where: str) -> tuple[dict[str, Any], dict[str, Arra
     at = data.find(DIGEST + digest.encode()) + len(DIGEST)
     undigested = data[:at] + NO_DIGEST.encode() + data[at + 64 :]
     if at < len(DIGEST) or len(digest) != 64 or hashlib.sha256(undigested).hexdigest() != digest:
-        raise InputError(f"{where} is damaged: its content is not what was written; use a copy that is whole")
+        raise InputError(
+            f"{where} is damaged: its content is not what was written; use a copy that is whole"
+        )
     return header, arrays
 
 
@@ -312,7 +343,11 @@ def _not_a_number(text: str) -> None:
 
 
 def _names(names: Any, count: int, what: str) -> list[str]:
-    if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+    if (
+        not isinstance(names, list)
+        or len(names) != count
+        or not all(isinstance(name, str) for name in names)
+    ):
         raise ValueError(f"{names!r} for {count} {what}")
     return names
 
@@ -320,25 +355,24 @@ def _names(names: Any, count: int, what: str) -> list[str]:
 def _learner(
     header: dict[str, Any], arrays: dict[str, Array], constants: Constants | None
 ) -> tuple[OnlineLearner, Array]:
-    name = str(header["learner"])
-    try:
-        kind = LEARNERS[name]
-    except InputError:
-        unknown = f"the model is of the kind {name!r}, which is not registered here: import its package first"
-        raise _Unusable(unknown) from None
+    kind = learner_of(str(header["learner"]))
     plan = kind.plan_from_json(header["plan"])
     classes = labels_from_json(header["classes"])
     state = {name[len(STATE) :]: array for name, array in arrays.items() if name.startswith(STATE)}
-    inside = {name[len(CONSTANT) :]: array for name, array in arrays.items() if name.startswith(CONSTANT)}
+    inside = {
+        name[len(CONSTANT) :]: array for name, array in arrays.items() if name.startswith(CONSTANT)
+    }
     if len(state) + len(inside) != len(arrays):
         raise InputError("it has arrays that are neither constants nor state")
     fixed = _constants(header, inside, constants)
     sizes = {"K": len(classes), "m": int(header["n_features"])}
-    kind.layout(plan).check({name: fixed.for_kernels(name) for name in fixed}, state, sizes)
+    plan.layout().check({name: fixed.for_kernels(name) for name in fixed}, state, sizes)
     return kind(plan, fixed, {name: np.array(array) for name, array in state.items()}), classes
 
 
-def _constants(header: dict[str, Any], inside: dict[str, Array], shared: Constants | None) -> Constants:
+def _constants(
+    header: dict[str, Any], inside: dict[str, Array], shared: Constants | None
+) -> Constants:
     """Those of the file, or those of another model; they must be the ones that the model was fitted with."""
     expected = dict(header["constants"])
     if not header["constants_inside"]:
@@ -350,7 +384,9 @@ def _constants(header: dict[str, Any], inside: dict[str, Array], shared: Constan
                 "it has a state and no constants; pass constants=, those of the model it was fitted with "
                 f"(digest {digest}..)"
             )
-        raise _Unusable(f"it belongs to other constants (digest {digest}.., given {shared.digest[:12]}..)")
+        raise _Unusable(
+            f"it belongs to other constants (digest {digest}.., given {shared.digest[:12]}..)"
+        )
     if shared is not None and shared.digests == expected and shared.complete:
         return shared  # one copy in memory for all models
     left_out = {name: digest for name, digest in expected.items() if name not in inside}
@@ -372,20 +408,30 @@ def _plain(value: Any) -> Any:
 
 # -- an estimator's parameters: parts and readings by name, or by name and options -------------------------------------
 
-NUMBER_PARAMS = {"method", "head", "C", "coverage", "random_state", "table"}  # of a regressor
+NUMBER_PARAMS = {"coverage", "random_state", "table"}  # of a regressor
 PARTS: dict[str, Parts[Any]] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
 # how a value that is no name is written, and read again
 WRITERS: dict[str, Callable[[Any], Any]] = {
     **{name: parts.to_json for name, parts in PARTS.items()},
+    "method": lambda recipe: _translated(vars(recipe), WRITERS),
     "reading": lambda reading: asdict(reading) | {"preprocess": list(reading.preprocess)},
     "classes": lambda classes: labels_to_json(as_labels(list(classes), "classes")),
+    "options": lambda options: _translated(options.get_params(), WRITERS),
+    "costs": lambda costs: (
+        {"of": [[plain(label), cost] for label, cost in costs.items()]}
+        if isinstance(costs, Mapping)
+        else np.asarray(costs, float).tolist()
+    ),
     "table": lambda table: asdict(TableOptions.of(table)),
 }
 READERS: dict[str, Callable[[Any], Any]] = {
     **{name: parts.from_json for name, parts in PARTS.items()},
+    "method": lambda data: of_json(Recipe, _translated(data, READERS)),
     "reading": lambda data: of_json(Reading, data),
     "classes": lambda data: labels_from_json(data).tolist(),
+    "options": lambda data: PaperOptions(**_translated(data, READERS)),
     "preprocess": tuple,
+    "costs": lambda data: dict(data["of"]) if isinstance(data, dict) else data,
 }
 
 
@@ -402,28 +448,33 @@ def params_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _translated(params: Mapping[str, Any], by: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def _translated(
+    params: Mapping[str, Any], by: Mapping[str, Callable[[Any], Any]]
+) -> dict[str, Any]:
     """With every value translated that is neither a name nor None."""
-    named = {name: value is None or isinstance(value, str) or name not in by for name, value in params.items()}
-    return {name: value if named[name] else by[name](value) for name, value in params.items()}
+    plain = {
+        name: value is None or isinstance(value, str) or name not in by
+        for name, value in params.items()
+    }
+    return {name: value if plain[name] else by[name](value) for name, value in params.items()}
 
 
 def _check_params(params: Mapping[str, Any]) -> None:
     """Refuse what no parameter can be, whatever the method: it would fail only when it is used."""
     TableOptions.of(params["table"])
     if params.keys() == NUMBER_PARAMS:
-        for name in ("random_state", "C"):
-            check_number(name, params[name])
+        check_number("random_state", params["random_state"])
         return
+    params = named(params)
     for name in NUMBERS:
         check_number(name, params[name])
-    for name in ("method", "reading", "size", "dtype", "preprocess", *PARTS):
+    for name in ("method", "reading", "dtype", "preprocess", *PARTS):
         value = params[name]
         if isinstance(value, bool | int | float | list | dict):
             raise InputError(f"{name}={value!r}: cannot be of type {type(value).__name__}")
-    if not isinstance(params["method"], str):
-        raise InputError(f"method={params['method']!r}: give the name of a method")
-    checked_dtype(params["dtype"])
+    if not isinstance(params["method"], str | Recipe):
+        raise InputError(f"method={params['method']!r}: give the name of a method, or a Recipe")
+    checked_dtype(params)
     reading_of(params["reading"])
     parse(params["preprocess"])
     if params.get("coverage") is not None:

@@ -3,7 +3,7 @@ r"""Heads: the classifiers that live in a space. A head turns rows into scores a
 A head is an object with `block(W, Z, y) -> F`: the scores before each label, with W (K x d) updated in place. What a
 head keeps beside W is its `memory`.
 To add one, subclass `StepwiseHead`, write its `step`, and register it: `register_head("mine", Mine)`. An object can be
-given as it is, `OnlineTransferClassifier(head=Mine())`; to be saved its class must be registered too.
+given as it is, `PaperOptions(head=Mine())`; to be saved its class must be registered too.
 
 The heads of this module learn from the margin, for many classes: passive-aggressive ones (Crammer, Dekel, Keshet,
 Shalev-Shwartz, Singer 2006), the perceptron, and adaptive regularisation of weights (AROW: Crammer, Kulesza, Dredze
@@ -33,6 +33,7 @@ weight w has w C in place of C; where there is no C (`perceptron`, `pa`), any we
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,12 +41,21 @@ from typing import Any
 import numpy as np
 
 from hedgerow import kernels
-from hedgerow.core.arrays import Array, Matrix, is_sparse
-from hedgerow.core.constants import PA, PA1_PRINTED, PA2, PERCEPTRON, RULES
+from hedgerow.core.arrays import Array, Matrix, dense, is_sparse
+from hedgerow.core.constants import PA2, RULES
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.registry import Parts
 
-__all__ = ["AROW", "HEADS", "Head", "PassiveAggressive", "StepwiseHead", "make_head", "register_head", "train"]
+__all__ = [
+    "AROW",
+    "HEADS",
+    "Head",
+    "PassiveAggressive",
+    "StepwiseHead",
+    "make_head",
+    "register_head",
+    "train",
+]
 
 SOURCE_PASSES = ("last", "average")
 ROWS = 16  # sparse rows at once: more share no columns in text, and each would carry the columns of all others
@@ -54,9 +64,9 @@ ROWS = 16  # sparse rows at once: more share no columns in text, and each would 
 class Head(ABC):
     """A linear multiclass classifier f = W z with W of shape K x d, learned one labelled row at a time.
 
-    Use one of ours by name (`OnlineTransferClassifier(head="arow")`), or your own as an object. A head with options is
+    Use one of ours by name (`PaperOptions(head="arow")`), or your own as an object. A head with options is
     a frozen dataclass of them; C, if it has one, is the estimator's. Subclass `StepwiseHead` to write one row by row,
-    and run `hedgerow.checks.check_head` on it.
+    and run `hedgerow.testing.check_head` on it.
     """
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array | None:
@@ -119,28 +129,34 @@ class StepwiseHead(Head):
 
     def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Row by row."""
-        F = np.empty((len(Z), len(W)), dtype=W.dtype)
-        for t, (z, label) in enumerate(zip(Z, y, strict=True)):
-            F[t] = W @ z
-            if label >= 0:
-                self.weighted_step(W, z, int(label), F[t], 1.0 if weight is None else float(weight[t]))
-        return F
+        return np.array(list(self._rows(W, Z, y, weight)), dtype=W.dtype).reshape(-1, len(W))
 
     def averaged(self, W: Array, Z: Array, y: Array, weight: Array | None = None) -> Array:
         """Row by row."""
         total = np.zeros_like(W)
-        for t, (z, label) in enumerate(zip(Z, y, strict=True)):
-            if label >= 0:
-                self.weighted_step(W, z, int(label), W @ z, 1.0 if weight is None else float(weight[t]))
+        for _ in self._rows(W, Z, y, weight):
             total += W
         return total / max(len(Z), 1)
 
+    def _rows(self, W: Array, Z: Array, y: Array, weight: Array | None) -> Iterator[Array]:
+        """The scores of each row before its label, which is learned by then."""
+        for z, label, times in zip(
+            Z, y.tolist(), [1.0] * len(y) if weight is None else weight.tolist(), strict=True
+        ):
+            f = W @ z
+            if label >= 0:
+                self.weighted_step(W, z, label, f.copy(), times)
+            yield f
 
-def train(head: Head, Z: Matrix, y: Array, K: int, source_pass: str = "last", weight: Array | None = None) -> Array:
+
+def train(
+    head: Head, Z: Matrix, y: Array, K: int, source_pass: str = "last", weight: Array | None = None
+) -> Array:
     r"""One pass over a source from zero, rows in order: the last weights, or the mean over the pass.
 
     A sparse row moves the weights of its own columns and no others, so sparse rows are taken a few at a time, dense in
-    the columns that they have. The mean over N rows is put together from what each block b of them added,
+    the columns that they have; by a head that has a memory one at a time, in all columns. The mean over N rows is put
+    together from what each block b of them added,
 
     .. math:: \sum_t W_t = \sum_b \Big[ \sum_{t \in b} (W_t - W_b) + (N - e_b) (W_{e_b} - W_b) \Big],
 
@@ -177,10 +193,21 @@ def train(head: Head, Z: Matrix, y: Array, K: int, source_pass: str = "last", we
         out = (head.averaged if averaging else head.block)(W, Z, y, weight)
         return out if averaging else W
     total = np.zeros_like(W)
+    memory = head.memory(d, Z.dtype)
+    if memory is not None:
+        scores = np.empty((1, 1, K), dtype=Z.dtype)
+        for t in range(N):
+            part = None if weight is None else weight[t : t + 1]
+            head.blocks(
+                W[None], 0, ONE, dense(Z[[t]])[:, None], y[t : t + 1], part, scores, memory[None]
+            )
+            total += W
+        return total / max(N, 1) if averaging else W
     for first in range(0, N, ROWS):
         last = min(first + ROWS, N)
         columns, rows = compact(Z[first:last])
-        before, after = W[:, columns], W[:, columns]
+        before = W[:, columns]
+        after = W[:, columns]
         part = None if weight is None else weight[first:last]
         if averaging:
             mean = head.averaged(after, rows, y[first:last], part)
@@ -225,7 +252,9 @@ class MarginHead(Head):
         if not self.C > 0:
             raise InputError(f"C={self.C}: the aggressiveness must be positive")
 
-    def block(self, W: Array, Z: Array, y: Array, weight: Array | None = None, memory: Array | None = None) -> Array:
+    def block(
+        self, W: Array, Z: Array, y: Array, weight: Array | None = None, memory: Array | None = None
+    ) -> Array:
         """Prequential scores; W and the memory in place. Without a memory the block is a pass of its own."""
         return self._pass(W, Z, y, weight, memory, W[None][:0])
 
@@ -235,7 +264,9 @@ class MarginHead(Head):
         self._pass(W, Z, y, weight, None, mean)
         return np.asarray(mean[0])
 
-    def _pass(self, W: Array, Z: Array, y: Array, weight: Array | None, memory: Array | None, mean: Array) -> Array:
+    def _pass(
+        self, W: Array, Z: Array, y: Array, weight: Array | None, memory: Array | None, mean: Array
+    ) -> Array:
         memory = self.memory(W.shape[1], W.dtype) if memory is None else memory
         rows = np.ascontiguousarray(Z, dtype=W.dtype)[:, None]
         F = np.empty((len(Z), 1, len(W)), dtype=W.dtype)
@@ -249,7 +280,8 @@ class MarginHead(Head):
     ) -> None:  # fmt: skip
         """All heads in one compiled loop; those of a subclass by its own `block`."""
         if type(self) in (PassiveAggressive, AROW):
-            heads, even = self.compiled(W, first, space, memory), kernels.EVEN if weight is None else weight
+            heads = self.compiled(W, first, space, memory)
+            even = kernels.EVEN if weight is None else weight
             kernels.experts.passes(heads, Z, y, even, F, W[:0])
         else:
             super().blocks(W, first, space, Z, y, weight, F, memory)
@@ -259,7 +291,14 @@ class MarginHead(Head):
         as a plain tuple, which is sooner read than a named one. AROW's step is PA-II's along u.
         """
         S = np.empty((len(W) - first, 0, 0), dtype=W.dtype) if memory is None else memory
-        return W, S, space, RULES.get(self.rule, PA2), float(self.C), np.empty(W.shape[2], dtype=W.dtype)
+        return (
+            W,
+            S,
+            space,
+            RULES.get(self.rule, PA2),
+            float(self.C),
+            np.empty(W.shape[2], dtype=W.dtype),
+        )
 
 
 @dataclass(frozen=True)
@@ -327,46 +366,6 @@ class AROW(MarginHead):
         return np.eye(d, dtype=dtype)
 
 
-def step(W: Array, z: Array, y: int, rule: str = "pa1", C: float = 5.0, S: Array | None = None) -> Array:
-    """One labelled row in plain NumPy (Eq. 1, 2, 4, 5; Alg. 1, lines 8 to 13): scores before the label; W, S in place.
-
-    It is the specification of the compiled loop `kernels.experts.passes`.
-
-    >>> W = np.zeros((2, 1))
-    >>> step(W, np.array([2.0]), 1, "pa")
-    array([0., 0.])
-    >>> W.ravel().tolist()
-    [-0.25, 0.25]
-    """
-    f = W @ z
-    if len(W) < 2:  # no rival, nothing to learn
-        return np.asarray(f)
-    rivals = f.copy()
-    rivals[y] = -np.inf
-    s = int(rivals.argmax())
-    u = z if S is None else S @ z if len(S) == len(z) else S[0] * z
-    margin, square = float(f[y] - f[s]), max(float(z @ u), 0.0)
-    loss = 1 - margin
-    if loss > 0 and square > 0:
-        tau = _tau(RULES.get(rule, PA2), loss, margin, square, C)
-        W[y] += tau * u
-        W[s] -= tau * u
-        if S is not None:
-            S -= (np.outer(u, u) if len(S) == len(z) else u * u) / (square + 0.5 / C)
-    return np.asarray(f)
-
-
-def _tau(rule: int, loss: float, margin: float, square: float, C: float) -> float:
-    if rule == PERCEPTRON:
-        return float(margin <= 0)
-    if rule == PA1_PRINTED:
-        return C if margin == 0 else min(C, loss / abs(margin))
-    if rule == PA2:
-        return loss / (2 * square + 0.5 / C)
-    tau = loss / (2 * square)
-    return tau if rule == PA else min(C, tau)
-
-
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 WITHOUT_C = {"perceptron": {"C": 5.0}, "pa": {"C": 5.0}}  # rules in which C plays no part
@@ -406,14 +405,14 @@ def make_head(choice: str | Head, C: float | None = None) -> Head:
 
 
 def register_head(name: str, head: type[Head], *, replace: bool = False) -> type[Head]:
-    """Make a head class known by a name, for `OnlineTransferClassifier(head=name)` and for model files.
+    """Make a head class known by a name, for `PaperOptions(head=name)` and for model files.
 
     Parameters
     ----------
     name : str
         What users write.
     head : type
-        A subclass of `Head`, a frozen dataclass of its options; `hedgerow.checks.check_head` tests its laws.
+        A subclass of `Head`, a frozen dataclass of its options; `hedgerow.testing.check_head` tests its laws.
     replace : bool
         Whether a head that has this name already may be replaced.
 

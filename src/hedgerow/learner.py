@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -23,16 +24,20 @@ from hedgerow import coverage as coverages
 from hedgerow import drift as evidence
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
 from hedgerow.core.constants import DOUBLE as DOUBLE
+from hedgerow.core.constants import FLOAT as FLOAT
 from hedgerow.core.constants import MOST as MOST
-from hedgerow.core.constants import SUM, Constants
+from hedgerow.core.constants import ROUNDED as ROUNDED
+from hedgerow.core.constants import SHORT as SHORT
+from hedgerow.core.constants import SINGLE as SINGLE
+from hedgerow.core.constants import SUM, TYPES, Constants
 from hedgerow.core.constants import WHOLE as WHOLE
 from hedgerow.core.constants import Spec as Spec
-from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.core.errors import HedgerowError, InputError, unknown
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.moments import Moments, discrepancy, gap
 from hedgerow.core.preprocess import FILL, Preprocess, target_only_width
-from hedgerow.core.registry import Registry
+from hedgerow.core.registry import of_json
 
 State = dict[str, Array]
 BLOCK = 256  # rows taken at once where nothing else ends a block earlier
@@ -65,7 +70,10 @@ class Prediction:
     __slots__ = ("_expert_scores", "code", "scores", "weights")
 
     def __init__(self, code: int, scores: Array, weights: Array, expert_scores: Array) -> None:
-        self.code, self.scores, self.weights, self._expert_scores = code, scores, weights, expert_scores
+        self.code = code
+        self.scores = scores
+        self.weights = weights
+        self._expert_scores = expert_scores
 
     @property
     def votes(self) -> Array:
@@ -73,43 +81,44 @@ class Prediction:
         return np.asarray(self._expert_scores.argmax(axis=1))
 
 
-Kind = TypeVar("Kind", bound="Learner")
 Result = TypeVar("Result")
-LEARNERS: Registry[type[Any]] = Registry(
-    "learner",
-    {
-        "experts": "hedgerow.experts.learner",
-        "ridge": "hedgerow.ridge.learner",
-        "regression": "hedgerow.regression.learner",
-        "passive": "hedgerow.regression.passive",
-    },
-)
+LEARNERS = {
+    "experts": ("hedgerow.experts", "ExpertsLearner"),
+    "ridge": ("hedgerow.ridge.learner", "RidgeLearner"),
+    "regression": ("hedgerow.regression.learner", "RegressionLearner"),
+}
 
 
-def register_learner(learner: type[Kind], *, replace: bool = False) -> type[Kind]:
-    """Make a kind of learner known by its `kind`, so that its models can be loaded. Usable as a decorator.
+def learner_of(kind: str) -> type[Any]:
+    """The class of learners of this kind, from the module that has it.
 
-    >>> from hedgerow.experts.learner import ExpertsLearner
-    >>> register_learner(ExpertsLearner) is LEARNERS["experts"]
-    True
+    >>> learner_of("experts").kind
+    'experts'
     """
-    return LEARNERS.register(learner.kind, learner, replace=replace)
+    if kind not in LEARNERS:
+        raise unknown("kind of learner", kind, LEARNERS)
+    module, name = LEARNERS[kind]
+    return getattr(import_module(module), name)  # type: ignore[no-any-return]
 
 
 class Learner(ABC):
     """A plan, its constants and its state: what learners of classes and of numbers share."""
 
     kind: ClassVar[str]
-    plan_type: ClassVar[Any]  # which has `from_json` and `layout`
+    plan_type: ClassVar[Any]  # a dataclass that refuses what cannot be, and has `layout`
     plan: Any
     constants: Constants
     state: State
     block = BLOCK
     learns_unlabelled = False  # whether a row without a label changes anything
-    damaged = ""  # the error that stopped a step half way, if one did: such a learner is not used again
+    damaged = (
+        ""  # the error that stopped a step half way, if one did: such a learner is not used again
+    )
 
     def __init__(self, plan: Any, constants: Constants, state: State) -> None:
-        self.plan, self.constants, self.state = plan, constants, state
+        self.plan = plan
+        self.constants = constants
+        self.state = state
 
     def plan_to_json(self) -> dict[str, Any]:
         """The plan as plain lists and numbers."""
@@ -118,13 +127,13 @@ class Learner(ABC):
     @classmethod
     def plan_from_json(cls, data: Mapping[str, Any]) -> Any:
         """The inverse of `plan_to_json`; data from a file is not trusted, so anything wrong with it is an error."""
-        return cls.plan_type.from_json(data)
+        return of_json(cls.plan_type, data)
 
-    @classmethod
-    def layout(cls, plan: Any) -> Layout:
-        """Name, shape, type and range of every array of constants and state."""
-        layout: Layout = plan.layout()
-        return layout
+    def checked(self, classes: int, features: int) -> Self:
+        """The learner itself, if its arrays are as a file's would have to be."""
+        fixed = {name: self.constants.for_kernels(name) for name in self.constants}
+        self.plan.layout().check(fixed, self.stored(), {"K": classes, "m": features})
+        return self
 
     @property
     @abstractmethod
@@ -178,7 +187,9 @@ class Learner(ABC):
 
     def copy(self) -> Self:
         """An independent learner that knows the same; the constants are shared."""
-        return type(self)(self.plan, self.constants, {name: array.copy() for name, array in self.stored().items()})
+        return type(self)(
+            self.plan, self.constants, {name: array.copy() for name, array in self.stored().items()}
+        )
 
     def arrays(self) -> State:
         """A copy of the state in which nothing is pending; the learner itself is left as it is.
@@ -189,13 +200,16 @@ class Learner(ABC):
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def _in_blocks(self, learn: Callable[..., Result], X: Matrix, y: Array, weight: Array | None) -> list[Result]:
+    def _in_blocks(
+        self, learn: Callable[..., Result], X: Matrix, y: Array, *more: Array | None
+    ) -> list[Result]:
         """`learn` of one block of rows after the other; no interrupt comes in between."""
         parts = []
         for a in range(0, len(y), self.block):
             b = min(a + self.block, len(y))
             with uninterrupted(), one_blas_thread:
-                parts.append(learn(rows_from(X, a, b), y[a:b], None if weight is None else weight[a:b]))
+                own = (None if array is None else array[a:b] for array in more)
+                parts.append(learn(rows_from(X, a, b), y[a:b], *own))
         return parts
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -214,6 +228,7 @@ class OnlineLearner(Learner):
         super().__init__(plan, constants, state)
         self.pre = Preprocess.of_arrays(plan.steps, {**constants, **state})
         self.target = Moments.of_arrays(state, "target")
+        state.update(self.target.arrays("target"))
         if evidence.MARKS not in state:  # a new one
             state.update(evidence.initial(self._counts))
 
@@ -239,7 +254,9 @@ class OnlineLearner(Learner):
         """Combined scores as probabilities."""
 
     @abstractmethod
-    def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
+    def _run_block(
+        self, X: Matrix, y: Array, known: int | None, weight: Array | None
+    ) -> tuple[Trace, float]:
         """Preprocessed rows, each predicted before its label, which is then learned; and the loss of the mixture."""
 
     @abstractmethod
@@ -248,7 +265,8 @@ class OnlineLearner(Learner):
 
     def predict_sparse_row(self, X: Matrix) -> Prediction:
         """One sparse row (1 x m)."""
-        F, scores = self.expert_scores(X)[0], self.scores(X)[0]
+        F = self.expert_scores(X)[0]
+        scores = self.scores(X)[0]
         return Prediction(int(scores.argmax()), scores, self.weights, F)
 
     # -- what is known ------------------------------------------------------------------------------------------
@@ -286,7 +304,9 @@ class OnlineLearner(Learner):
     @property
     def _counts(self) -> Array:
         """Labels, mistakes, mistakes of each expert so far."""
-        return np.concatenate([self.state[name] for name in ("seen", "mistakes", "expert_mistakes")])
+        return np.concatenate(
+            [self.state[name] for name in ("seen", "mistakes", "expert_mistakes")]
+        )
 
     @property
     def n_sources(self) -> int:
@@ -295,83 +315,132 @@ class OnlineLearner(Learner):
 
     def source(self, i: int) -> Moments:
         """Moments of source i, in the input space of its alignment; of classes met later it has no instance."""
-        parts = (self.constants[f"source.{name}"][i].astype(np.float64, copy=False) for name in MOMENTS)
-        return Moments(*parts).padded(self.n_classes)
+        parts = {
+            name: self.constants[name][i] for name in self.constants if name.startswith("source.")
+        }
+        return Moments.of_arrays(parts, "source").padded(self.n_classes)
 
     def projection(self, i: int) -> Array | None:
         """The linear projection of source i's space as it is now; None is the identity."""
         return None
 
-    def target_now(self) -> Moments:
-        """The moments of the target, with all labels learned so far."""
-        return self.target
-
     def discrepancies(self) -> Array:
         """sum_k |A^T g_k|^2 for each source, over the classes that both sides have shown (Eq. 12)."""
-        target, own = self.target_now(), self.target_only
+        target = self.target
+        own = self.target_only
         values = []
         for i in range(self.n_sources):
             source = self.source(i)
             if own:  # of which a source says nothing
-                values.append(discrepancy(None, gap(source.first(-own), target.first(-own), "skip")))
+                values.append(
+                    discrepancy(None, gap(source.first(-own), target.first(-own), "skip"))
+                )
             else:
                 values.append(discrepancy(self.projection(i), gap(source, target, "skip")))
         return np.array(values)
 
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def run(self, X: Matrix, y: Array, known: int | None = None, weight: Array | None = None) -> Trace:
+    @property
+    def last(self) -> int:
+        """The code of the newest label that was learned, -1: none; a learner that knows no order keeps none."""
+        return -1
+
+    @last.setter
+    def last(self, code: int) -> None:
+        """Another one."""
+
+    def run(
+        self,
+        X: Matrix,
+        y: Array,
+        known: int | None = None,
+        weight: Array | None = None,
+        before: Array | None = None,
+    ) -> Trace:
         """Predict and learn rows in order, block by block, with the same predictions as one by one.
 
         `known` limits the prediction to the first classes: a label beyond was met here for the first time.
         `weight` (>= 0, float64) says how much each label counts for the heads and the class moments, None: one each.
         A mistake, an expert's loss and the bound count every label as one; a label of weight 0 is none at all.
-        A block is learned whole or not at all, also if an interrupt or an error comes in between.
+        `before`: for each row the code of the newest label that was known when it was predicted, -1 if there was none;
+        None: what was learned before the row. A block is learned whole or not at all, also if an interrupt or an error
+        comes in between.
         """
         if weight is not None:
             y = np.where(weight > 0, y, -1)
-        traces = self._in_blocks(lambda rows, labels, part: self._whole(rows, labels, part, known), X, y, weight)
+        traces = self._in_blocks(
+            lambda rows, labels, part, told: self._whole(rows, labels, part, told, known),
+            X,
+            y,
+            weight,
+            before,
+        )
         if not traces:
             n = len(self.expert_names)
-            return Trace(np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64))
+            return Trace(
+                np.empty((0, self.n_classes)), np.empty((0, n)), np.empty((0, n), dtype=np.int64)
+            )
         if len(traces) == 1:
             return traces[0]
         return Trace(*(np.concatenate(parts) for parts in zip(*traces, strict=True)))
 
-    def learn_row(self, x: Array, y: int, weight: float) -> None:
+    def learn_row(self, x: Array, y: int, weight: float, before: int | None = None) -> None:
         """The label of one dense row."""
-        self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]))
+        known = None if before is None else np.array([before])
+        self.run(x[None], np.array([y]), None, None if weight == 1 else np.array([weight]), known)
 
     @property
     def can_fail(self) -> bool:
         """Whether a part from outside takes part in a step: its errors must not leave half a block behind."""
         return False
 
-    def _whole(self, X: Matrix, y: Array, weight: Array | None, known: int | None = None) -> Trace:
+    def _whole(
+        self,
+        X: Matrix,
+        y: Array,
+        weight: Array | None,
+        before: Array | None = None,
+        known: int | None = None,
+    ) -> Trace:
         """A block, learned whole or not at all."""
-        before = None
+        kept = None
         if self.can_fail:
             self.flush()
-            before = {name: array.copy() for name, array in self.state.items()}
+            kept = {name: array.copy() for name, array in self.state.items()}
         try:
-            trace = self._step(X, y, known, weight)
+            trace = self._step(X, y, known, weight, before)
             if coverages.LEVELS in self.state:
-                coverages.learned(self.state, self.probabilities(trace.scores), trace.predictions, y)
+                coverages.learned(
+                    self.state, self.probabilities(trace.scores), trace.predictions, y
+                )
             return trace
         except BaseException as error:
-            if before is None:
+            if kept is None:
                 self.damaged = f"{type(error).__name__}: {error}"
             else:
                 self.flush()  # the half block that failed must leave nothing pending
-                for name, array in before.items():
+                for name, array in kept.items():
                     self.state[name][...] = array
             if isinstance(error, np.linalg.LinAlgError):
-                raise HedgerowError(f"the model's numbers allow no further step ({error})") from error
+                raise HedgerowError(
+                    f"the model's numbers allow no further step ({error})"
+                ) from error
             raise
 
-    def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
-        state, labelled = self.state, y >= 0
-        trace, loss = self._run_block(self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight)
+    def _step(
+        self,
+        X: Matrix,
+        y: Array,
+        known: int | None,
+        weight: Array | None,
+        before: Array | None = None,
+    ) -> Trace:
+        state = self.state
+        labelled = y >= 0
+        trace, loss = self._run_block(
+            self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight
+        )
         wrong = trace.mistaken(y)
         evidence.learned(state, self._counts, wrong)
         state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
@@ -382,10 +451,8 @@ class OnlineLearner(Learner):
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time, of which there are no instances yet."""
-        extra = n_classes - self.n_classes
-        for name in ("target.class_counts", "target.class_totals"):
-            pad_axis(self.state, name, 0, extra)
-        self.target = Moments.of_arrays(self.state, "target")
+        self.target = self.target.padded(n_classes)
+        self.state.update(self.target.arrays("target"))
 
     def with_sets(self, levels: Sequence[float]) -> Self:
         """The same learner, which also tracks prediction sets of these levels of coverage from now on."""
@@ -397,20 +464,25 @@ def prefixed(prefix: str, arrays: Mapping[str, Result]) -> dict[str, Result]:
     return {prefix + name: array for name, array in arrays.items()}
 
 
-def under(prefix: str, arrays: Mapping[str, Array], get: Callable[[str], Array] | None = None) -> State:
+def under(
+    prefix: str, arrays: Mapping[str, Array], get: Callable[[str], Array] | None = None
+) -> State:
     """The arrays whose names start with a prefix, by their short names; `get` reads one."""
-    return {name[len(prefix) :]: (get or arrays.__getitem__)(name) for name in arrays if name.startswith(prefix)}
+    return {
+        name[len(prefix) :]: (get or arrays.__getitem__)(name)
+        for name in arrays
+        if name.startswith(prefix)
+    }
 
 
-MOMENTS = ("count", "total", "class_counts", "class_totals")
-
-
-def bookkeeping(sources: list[Moments], warmup: Matrix, K: int, experts: int) -> tuple[State, State]:
+def bookkeeping(
+    sources: list[Moments], warmup: Matrix, K: int, experts: int
+) -> tuple[State, State]:
     """What every learner keeps: constants (moments of the sources) and state (those of the target, counters)."""
     constants: State = {}
-    for name in MOMENTS:
-        parts = [getattr(part, name) for part in sources or [Moments.empty(warmup.shape[1], K)]]
-        constants[f"source.{name}"] = np.stack(parts)[: len(sources)]
+    parts = [part.arrays("source") for part in sources or [Moments.empty(warmup.shape[1], K)]]
+    for name in parts[0]:
+        constants[name] = np.stack([part[name] for part in parts])[: len(sources)]
     state: State = Moments.of(warmup, None, K).arrays("target")
     state["expert_mistakes"] = np.zeros(experts, dtype=np.int64)
     state["mixture_loss"] = np.zeros(1)
@@ -419,26 +491,7 @@ def bookkeeping(sources: list[Moments], warmup: Matrix, K: int, experts: int) ->
     return constants, state
 
 
-def pad_axis(state: State, name: str, axis: int, extra: int) -> None:
-    """Zeros at the end of one axis of one array."""
-    array = state[name]
-    state[name] = np.pad(array, [(0, extra if i == axis else 0) for i in range(array.ndim)])
-
-
 # -- the layout of its arrays ----------------------------------------------------------------------------------------
-
-FLOAT = "float"  # FLOAT: float32 or float64, the same for all of a model
-ROUNDED, SINGLE, SHORT = "rounded", "single", "short"  # ROUNDED: as narrow as its numbers allow
-UNHALVED = "unhalved"  # the same, for what compiled loops read as it is: they have no half precision
-TYPES = {
-    DOUBLE: (np.float64,),
-    FLOAT: (np.float32, np.float64),
-    WHOLE: (np.int64,),
-    ROUNDED: (np.float16, np.float32, np.float64),
-    UNHALVED: (np.float32, np.float64),
-    SINGLE: (np.float32,),
-    SHORT: (np.int16,),
-}
 
 
 @dataclass(frozen=True)
@@ -447,17 +500,27 @@ class Layout:
 
     constants: Mapping[str, Spec]
     state: Mapping[str, Spec]
-    rules: tuple[Callable[[Mapping[str, Array], Mapping[str, int]], str | None], ...] = field(default=())
+    rules: tuple[Callable[[Mapping[str, Array], Mapping[str, int]], str | None], ...] = field(
+        default=()
+    )
 
     def zeros(self, **sizes: int) -> State:
         """The state of zeros, as far as its dimensions are numbers or among these sizes."""
-        known = {n: s for n, s in self.state.items() if all(isinstance(d, int) or d in sizes for d in s.shape)}
+        known = {
+            n: s
+            for n, s in self.state.items()
+            if all(isinstance(d, int) or d in sizes for d in s.shape)
+        }
         return {
-            name: np.zeros([d if isinstance(d, int) else sizes[d] for d in spec.shape], TYPES[spec.kind][0])
+            name: np.zeros(
+                [d if isinstance(d, int) else sizes[d] for d in spec.shape], TYPES[spec.kind][0]
+            )
             for name, spec in known.items()
         }
 
-    def check(self, constants: Mapping[str, Array], state: Mapping[str, Array], sizes: Mapping[str, int]) -> None:
+    def check(
+        self, constants: Mapping[str, Array], state: Mapping[str, Array], sizes: Mapping[str, int]
+    ) -> None:
         """Refuse arrays that differ from the specs in name, shape, type or range; the error names the array."""
         dimensions = dict(sizes)
         dtypes: set[np.dtype[np.generic]] = set()
@@ -478,7 +541,9 @@ class Layout:
                 raise InputError(broken)
 
 
-def _check(name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: set[np.dtype[np.generic]]) -> None:
+def _check(
+    name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: set[np.dtype[np.generic]]
+) -> None:
     if array.ndim != len(spec.shape):
         raise InputError(f"{name!r} has {array.ndim} dimensions, not {len(spec.shape)}")
     for have, want in zip(array.shape, spec.shape, strict=True):
@@ -490,10 +555,13 @@ def _check(name: str, array: Array, spec: Spec, sizes: dict[str, int], dtypes: s
     if spec.kind == FLOAT:
         dtypes.add(array.dtype)
     if array.size:
-        low, high = float(array.min()), float(array.max())
+        low = float(array.min())
+        high = float(array.max())
         limit = sizes[spec.high] - 1 if isinstance(spec.high, str) else spec.high
         if not (spec.low <= low and high <= limit and abs(low) < FINITE and abs(high) < FINITE):
-            raise InputError(f"{name!r} has values from {low} to {high}, outside of what it can have")
+            raise InputError(
+                f"{name!r} has values from {low} to {high}, outside of what it can have"
+            )
 
 
 FINITE = LARGEST[np.dtype(np.float64)] ** 2 * 2.0**20  # beyond, the next sum could be infinite

@@ -12,8 +12,7 @@ Every system of the paper's table, and ours, as a composition of parts. Check it
 | `oddm-fixed` | n, JDA each    | n frozen sources, n online PA                 | Hedge on mistakes | -                |
 | `oddm`       | n, JDA each    | n frozen sources, n online PA                 | Hedge on mistakes | every T_w labels |
 
-A new method is a new row: `register_method("mine", Recipe(...))`. A new kind of learner is a package with two nouns: a
-`Method` that builds it, and an `OnlineLearner` that `register_learner` makes known.
+A new method is a new row, `OnlineTransferClassifier(Recipe("Mine", ...))`.
 
 Where the paper, its authors' code and its table differ, each place is a named answer of a `Reading`:
 
@@ -41,18 +40,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from hedgerow.align import ALIGNERS, Aligner, Alignment, Info
+from hedgerow.align import ALIGNERS, Aligner, Info
 from hedgerow.core.arrays import Array, Matrix
 from hedgerow.core.errors import InputError, unknown
-from hedgerow.core.preprocess import AUTO, FILL, TABLE, Preprocess, parse
-from hedgerow.core.registry import Registry
+from hedgerow.core.preprocess import AUTO, FILL, SCALE, TABLE, Preprocess, parse
+from hedgerow.core.registry import Registry, plugins
 from hedgerow.core.source_rows import InMemory, SourceRows
 from hedgerow.heads import HEADS, Head
 from hedgerow.learner import OnlineLearner
@@ -70,7 +69,7 @@ PRESETS = (*NAMES, "table-baselines")
 class Reading:
     """An answer to each place where the paper, its authors' code and its published table differ.
 
-    Use a preset by its name (`OnlineTransferClassifier(reading="authors")`) to repeat somebody's numbers, and
+    Use a preset by its name (`PaperOptions(reading="authors")`) to repeat somebody's numbers, and
     `reading_of` to change one answer of it. For data of your own the preset "general" is the default.
 
     Parameters
@@ -140,19 +139,31 @@ class Reading:
             if getattr(self, name) not in choices:
                 raise unknown(f"value of {name}", getattr(self, name), filter(None, choices))
         if not isinstance(self.refresh_every, int | np.integer) or self.refresh_every < 1:
-            raise InputError(f"refresh_every={self.refresh_every!r}: must be a whole number of labels, at least 1")
+            raise InputError(
+                f"refresh_every={self.refresh_every!r}: must be a whole number of labels, at least 1"
+            )
         if not (isinstance(self.lam, Real) and 0 < self.lam < math.inf):
-            raise InputError(f"lam={self.lam!r}: the ridge of the aligner must be a positive number")
+            raise InputError(
+                f"lam={self.lam!r}: the ridge of the aligner must be a positive number"
+            )
         object.__setattr__(self, "preprocess", parse(self.preprocess, internal=True))
 
     def changes(self) -> dict[str, Any]:
         """The answers that differ from those of the preset."""
         preset = READINGS[self.preset]
-        return {name: getattr(self, name) for name in QUESTIONS if getattr(self, name) != getattr(preset, name)}
+        return {
+            name: getattr(self, name)
+            for name in QUESTIONS
+            if getattr(self, name) != getattr(preset, name)
+        }
 
 
 QUESTIONS = tuple(each.name for each in fields(Reading) if each.name != "preset")
-ANSWERS = {name: get_args(kind) for name, kind in get_type_hints(Reading).items() if get_origin(kind) is Literal}
+ANSWERS = {
+    name: get_args(kind)
+    for name, kind in get_type_hints(Reading).items()
+    if get_origin(kind) is Literal
+}
 AUTHORS = Reading(
     source_pass="last", unseen="zero", refresh_every=10, split_rule="fixed", preprocess=("row-minmax", "unit"),
     beta_rule="ln 2", lam=0.1, preset="authors",
@@ -167,7 +178,9 @@ READINGS = {
     "authors": AUTHORS,
     "paper": PAPER,
     "table": PUBLISHED,
-    "table-baselines": replace(PUBLISHED, preprocess=("row-minmax",), source_pass="average", preset="table-baselines"),
+    "table-baselines": replace(
+        PUBLISHED, preprocess=("row-minmax",), source_pass="average", preset="table-baselines"
+    ),
 }
 
 
@@ -200,7 +213,9 @@ def reading_of(reading: str | Reading, method: str = "", **changes: Any) -> Read
     if not isinstance(reading, Reading):
         if reading not in READINGS:
             raise unknown("reading", reading, NAMES)
-        reading = READINGS["table-baselines" if reading == "table" and method in BASELINES else reading]
+        reading = READINGS[
+            "table-baselines" if reading == "table" and method in BASELINES else reading
+        ]
     for name in changes:
         if name not in QUESTIONS:
             raise unknown("answer of a reading", name, QUESTIONS)
@@ -214,29 +229,77 @@ def as_table() -> list[dict[str, Any]]:
     'original'
     """
     rows = {name: asdict(READINGS[name]) for name in NAMES}
-    return [{"option": name, **{preset: row[name] for preset, row in rows.items()}} for name in QUESTIONS]
+    return [
+        {"option": name, **{preset: row[name] for preset, row in rows.items()}}
+        for name in QUESTIONS
+    ]
 
 
 # -- what a learner is built from -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a user may choose beside the method itself; None is the method's own choice."""
+@dataclass(frozen=True, repr=False)
+class PaperOptions:
+    r"""Options of the paper's methods: `OnlineTransferClassifier("oddm", options=PaperOptions(dim=20))`.
 
-    reading: Reading = field(default_factory=Reading)
+    Nothing is checked before `fit`. A method reads some of the options; one that was set and that it does not read is
+    refused. In a grid each has its name after two underscores: `{"options__dim": [10, 20, 50]}`.
+
+    Parameters
+    ----------
+    reading : str or Reading
+        "general" (our defaults for any data), "authors" (the released code), "paper" (the text as printed) or
+        "table" (what reproduces the published table): an answer to each place where paper and code differ. A `Reading`
+        has other answers: `reading=hedgerow.reading_of("authors", lam=1.0)`.
+    aligner, head, mixer : str, object or None
+        Names of `align.ALIGNERS`, `heads.HEADS`, `mix.MIXERS`, or objects. None is the method's own.
+    dim : int or None
+        Upper limit of the dimension of an aligned space (None: 100); `dim_` says what the data allowed.
+    C : float or None
+        Aggressiveness of PA-I, PA-II and AROW (None: 5).
+    mu : float or None
+        Strength of the refresh, :math:`A \leftarrow (I + \mu \sum_k g_k g_k^\top)^{-1} A` (None: 1).
+    beta : float or None
+        Hedge's discount in (0, 1).
+    horizon : float or None
+        T, the expected number of labels: :math:`\beta = \sqrt T/(\sqrt T + \sqrt{\ln N})`. With neither, the anytime
+        rule is used: the labels so far in place of T (`hedgerow.mix.Hedge`).
+    dtype : str or None
+        "float64", "float32" or None (as the data comes).
+
+    Examples
+    --------
+    >>> PaperOptions(dim=20, head="arow")
+    PaperOptions(head='arow', dim=20)
+    """
+
+    reading: str | Reading = "general"
     aligner: str | Aligner | None = None
     head: str | Head | None = None
     mixer: str | Mixer | None = None
     dim: int | None = None
-    rank: int | None = None
-    size: str | None = None
-    trees: bool | None = None
     C: float | None = None
     mu: float | None = None
     beta: float | None = None
     horizon: float | None = None
     dtype: str | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every option by its name, for scikit-learn's `clone` and grids."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def __repr__(self) -> str:
+        changed = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Options(PaperOptions):
+    """What a user may choose beside the method itself, the reading resolved; None is the method's own choice."""
+
+    reading: Reading = field(default_factory=Reading)
+    rank: int | None = None
+    trees: bool | None = None
     seed: int = 0
 
     def chosen(self) -> dict[str, Any]:
@@ -252,22 +315,24 @@ class Options:
 CHOICES = tuple(each.name for each in fields(Options) if each.name not in ("reading", "seed"))
 
 
-AlignFit = Callable[[Aligner, Matrix, Array, Matrix], Alignment]
-
-
-def fit_aligner(aligner: Aligner, X: Matrix, codes: Array, warmup: Matrix) -> Alignment:
-    """The plain way; experiments pass one that remembers."""
-    return aligner.fit(X, codes, warmup)
+def paper_options(params: Mapping[str, Any]) -> PaperOptions:
+    """The options of the paper's methods among an estimator's parameters."""
+    options = params["options"]
+    if options is None:
+        return PaperOptions()
+    if not isinstance(options, PaperOptions):
+        raise InputError(f"options={options!r}: give hedgerow.PaperOptions(...), or None")
+    return options
 
 
 @dataclass(frozen=True)
 class Training:
     """What a learner is built from: named sources, wherever their rows are, unlabelled target rows, K classes, options.
 
-    `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass. `pre` is the
+    `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass; without
+    them source after source. `pre` is the
     preprocessing that a method's `build` finds applied already; `given` are then the sources as they came. `spans` has
-    the first number and the width of each column of a table (None: a number is a column). `evidence`: how good heads
-    are before the first label (`ridge.build.Evidence`), where sources have played the target.
+    the first number and the width of each column of a table (None: a number is a column).
     """
 
     names: Sequence[str]
@@ -276,16 +341,9 @@ class Training:
     K: int
     options: Options
     positions: Sequence[Array] = ()
-    align: AlignFit = fit_aligner
     pre: Preprocess = field(default_factory=lambda: Preprocess(()))
     given: Sequence[SourceRows] = ()
     spans: Sequence[tuple[int, int]] | None = None
-    evidence: Any = None
-
-    @property
-    def infos(self) -> list[Info]:
-        """What was chosen by evidence, in words."""
-        return [] if self.evidence is None else [Info(note=self.evidence.note)]
 
     @property
     def sources(self) -> list[InMemory]:
@@ -303,10 +361,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """How a learner is built from sources and unlabelled target rows, and which options it reads.
-
-    Subclass it, as a frozen dataclass, for a new kind of learner; for another composition of the paper's parts a
-    `Recipe` is enough.
+    """How a learner is built from sources and unlabelled target rows, and which options it reads: see `Recipe`.
 
     Parameters
     ----------
@@ -327,7 +382,9 @@ class Method(ABC):
     title: str
     reference: str = field(default="", kw_only=True)
     steps: tuple[str, ...] | None = field(default=None, kw_only=True)
-    merges: ClassVar[bool] = False  # whether it asks its sources for statistics only, wherever their rows are
+    merges: ClassVar[bool] = (
+        False  # whether it asks its sources for statistics only, wherever their rows are
+    )
 
     @abstractmethod
     def build(self, training: Training) -> Built:
@@ -341,8 +398,8 @@ class Method(ABC):
         """Whether it can learn target-only columns (`hedgerow.core.preprocess`) with these options."""
         return False
 
-    def rehearsed(self, training: Training) -> Training:
-        """With choices that the sources give evidence for; most methods make none."""
+    def prepared(self, training: Training) -> Training:
+        """With the steps that its rows need beside those asked for; most methods need none."""
         return training
 
     def row(self) -> dict[str, str]:
@@ -352,10 +409,7 @@ class Method(ABC):
 
 def build(method: Method, training: Training) -> Built:
     """The whole offline stage: rows are preprocessed, then the method builds its learner."""
-    return _build(method, method.rehearsed(training))
-
-
-def _build(method: Method, training: Training) -> Built:
+    training = method.prepared(training)
     pre = Preprocess(training.options.reading.preprocess)
     rows, warmup = pre.fit(training.rows, training.warmup)
     return method.build(replace(training, rows=rows, warmup=warmup, pre=pre, given=training.rows))
@@ -394,8 +448,10 @@ class Recipe(Method):
 
     Examples
     --------
-    >>> Recipe("Mine", "per-source", aligner="coral", frozen="each", head="arow").mixer
-    'hedge'
+    >>> from hedgerow import OnlineTransferClassifier
+    >>> mine = Recipe("Mine", "per-source", aligner="coral", frozen="each", head="arow")
+    >>> OnlineTransferClassifier(mine).fit([[0.0, 1.0], [1.0, 0.0]], ["a", "b"]).method_
+    'Mine'
     """
 
     spaces: str = "shared"
@@ -409,13 +465,15 @@ class Recipe(Method):
 
     def build(self, training: Training) -> Built:
         """Align every space, train the source classifiers, lay out the experts."""
-        from hedgerow.experts.build import build
+        from hedgerow.experts import build
 
         return build(self.with_parts(training.options), training)
 
     def with_parts(self, options: Options) -> Self:
         """With the aligner, the head and the mixer that were chosen in place of its own."""
-        return replace(self, **{name: part for name in PARTS if (part := getattr(options, name)) is not None})
+        return replace(
+            self, **{name: part for name in PARTS if (part := getattr(options, name)) is not None}
+        )
 
     def takes_target_only(self, options: Options) -> bool:
         """Where experts see the input itself; an aligned space would have to be made of all columns."""
@@ -424,7 +482,9 @@ class Recipe(Method):
     def options(self, options: Options) -> frozenset[str]:
         """What its parts read."""
         parts = self.with_parts(options)
-        aligner, head, mixer = parts.aligner, parts.head, parts.mixer
+        aligner = parts.aligner
+        head = parts.head
+        mixer = parts.mixer
         read = {"aligner", "head", "preprocess", "target_mean", "dtype"}
         if isinstance(aligner, str):
             read |= ALIGNERS.options(aligner) & {"dim", "lam", "eigenvectors"}
@@ -467,27 +527,37 @@ def _named(part: object) -> str:
 
 @dataclass(frozen=True)
 class RidgeRecipe(Method):
-    """Ridge regressions with a source prior in these spaces (`ridge.plan.SPACES`), mixed with a bound."""
+    """Ridge regressions with a source prior in these spaces (`ridge.plan.SPACES`), mixed with a bound.
 
-    spaces: tuple[str, ...] = ("input", "free")
+    each: whether every space has a head for each source too.
+    """
+
+    spaces: tuple[str, ...] = ("free",)
+    each: bool = False
     merges: ClassVar[bool] = True
 
     def build(self, training: Training) -> Built:
         """Maps, priors and pools; in memory too, the sources are asked for statistics."""
         from hedgerow.ridge.build import build
 
-        return build(self.spaces, training)
+        return build(self.spaces, self.each, training)
 
-    def rehearsed(self, training: Training) -> Training:
-        """Unit length and the first weights of the heads, where rows are those of a table.
+    def prepared(self, training: Training) -> Training:
+        """Later rows of a table may have gaps, where the steps are the method's own."""
+        from hedgerow.ridge.build import are_of_a_table
 
-        Not for `hedgerow-linear`: its model is that of statistics which merge, wherever the rows are.
-        """
-        from hedgerow.ridge.build import rehearsed
-
-        if "near input" not in self.spaces:
+        reading = training.options.reading
+        given = tuple(SCALE if step == AUTO else step for step in reading.preprocess)
+        own = self.steps is not None and given == (SCALE, *self.steps[1:])
+        if not (own and self.local and are_of_a_table(training)):
             return training
-        return rehearsed(training, self.steps or (), lambda play: _build(self, play))
+        reading = replace(reading, preprocess=(FILL, *reading.preprocess))
+        return replace(training, options=replace(training.options, reading=reading))
+
+    @property
+    def local(self) -> bool:
+        """Whether it keeps rows, and has trees: `hedgerow-linear` has statistics that merge, and nothing else."""
+        return "near input" in self.spaces
 
     def takes_target_only(self, options: Options) -> bool:
         """Beside its spaces."""
@@ -495,81 +565,105 @@ class RidgeRecipe(Method):
 
     def options(self, options: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""
-        trees = {"trees"} if "near input" in self.spaces else set()
-        return frozenset({"rank", "size", "preprocess", "target_mean"} | trees)
+        trees = {"trees"} if self.local else set()
+        return frozenset({"rank", "preprocess", "target_mean"} | trees)
 
     def row(self) -> dict[str, str]:
         """Its parts, for a table of methods."""
-        return super().row() | {"spaces": " + ".join(self.spaces), "online": "sources", "mixer": "bayes"}
+        return super().row() | {
+            "spaces": " + ".join(self.spaces),
+            "online": "sources",
+            "mixer": "bayes",
+        }
 
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
-METHODS: Registry[Method] = Registry("method")
-
-
-def register_method(name: str, recipe: Method, *, replace: bool = False) -> Method:
-    """Make a method known by a name, for `OnlineTransferClassifier(method=name)` and every table and figure.
-
-    Parameters
-    ----------
-    name : str
-        What users write.
-    recipe : Method
-        A `Recipe`, or a kind of its own.
-    replace : bool
-        Whether a method that has this name already may be replaced.
-
-    Returns
-    -------
-    Method
-        The recipe.
-
-    Raises
-    ------
-    InputError
-        If the name is taken by another and `replace` is False.
-
-    Examples
-    --------
-    >>> register_method("oddm", RECIPES["oddm"]) is METHODS["oddm"]
-    True
-    """
-    return METHODS.register(name, recipe, replace=replace)
-
-
-CRAMMER, ZHAO, WU, DU = "Crammer et al. 2006", "Zhao et al. 2014", "Wu et al. 2017", "Du et al. 2020"
+CRAMMER = "Crammer et al. 2006"
+ZHAO = "Zhao et al. 2014"
+WU = "Wu et al. 2017"
+DU = "Du et al. 2020"
 OWN_STEPS = ("auto", "centre", "unit")  # what fits the data, then each domain about its own mean
-OURS = ("kernel", "white", "free", "pca", "recent", "near input", "near white")
+OURS = ("kernel", "white", "free", "fading", "near input")
 RECIPES: dict[str, Method] = {
     "pa": Recipe("PA", mixer="single", reference=CRAMMER),
     "paio": Recipe("PAIO", online="pooled", mixer="single", reference=WU),
     "homotl-1": Recipe("HomOTL-I", frozen="pooled", mixer="loss", reference=ZHAO),
-    "homotl-2": Recipe("HomOTL-II", frozen="pooled", mixer="hedge", log_experts=ORIGINAL, reference=ZHAO),
-    "homotlms": Recipe("HomOTLMS", frozen="each", mixer="hedge", log_experts=ORIGINAL, reference=WU),
-    "oddm-fixed": Recipe("HomOTL-ODDM (fixed)", "per-source", "jda", "each", mixer="hedge", reference=DU),
-    "oddm": Recipe("HomOTL-ODDM", "per-source", "jda", "each", mixer="hedge", refresh=True, reference=DU),
+    "homotl-2": Recipe(
+        "HomOTL-II", frozen="pooled", mixer="hedge", log_experts=ORIGINAL, reference=ZHAO
+    ),
+    "homotlms": Recipe(
+        "HomOTLMS", frozen="each", mixer="hedge", log_experts=ORIGINAL, reference=WU
+    ),
+    "oddm-fixed": Recipe(
+        "HomOTL-ODDM (fixed)", "per-source", "jda", "each", mixer="hedge", reference=DU
+    ),
+    "oddm": Recipe(
+        "HomOTL-ODDM", "per-source", "jda", "each", mixer="hedge", refresh=True, reference=DU
+    ),
     "hedgerow": RidgeRecipe("hedgerow", OURS, steps=OWN_STEPS),
-    "hedgerow-linear": RidgeRecipe("hedgerow (linear)", ("input", *OURS[1:5]), steps=OWN_STEPS),
+    "hedgerow-linear": RidgeRecipe(
+        "hedgerow (linear)", ("input", *OURS[1:4]), each=True, steps=OWN_STEPS
+    ),
 }
-for _name, _recipe in RECIPES.items():
-    register_method(_name, _recipe)
 
 
-def check_merges(name: str) -> None:
+class Methods(Registry[Method]):
+    """Our methods by name, and the recipes that are variables of plug-in files, by the names of the variables."""
+
+    def _ask_plugins(self) -> None:
+        for module in plugins():
+            for name, value in vars(module).items():
+                if isinstance(value, Recipe):
+                    self._parts.setdefault(name, value)
+
+    def __contains__(self, name: object) -> bool:
+        self._ask_plugins()
+        return super().__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        self._ask_plugins()
+        return super().__iter__()
+
+
+METHODS = Methods("method", RECIPES)
+
+
+def method_of(choice: str | Method) -> Method:
+    """The method of a name, or a recipe as it is."""
+    if isinstance(choice, Method):
+        return choice
+    if not isinstance(choice, str):
+        raise InputError(
+            f"method={choice!r}: give a name of hedgerow.METHODS, or a hedgerow.Recipe"
+        )
+    return METHODS[choice]
+
+
+def name_of(choice: str | Method) -> str:
+    """The name of a method in tables and messages; that of a recipe is its title."""
+    return choice.title if isinstance(choice, Method) else str(choice)
+
+
+def check_merges(choice: str | Method) -> None:
     """Refuse a method that needs the rows of its sources one after the other; name those that do not."""
-    if not METHODS[name].merges:
+    if not method_of(choice).merges:
         able = ", ".join(other for other in METHODS if METHODS[other].merges)
         raise InputError(
-            f"method={name!r} learns its sources row by row, so they have to be in memory; "
+            f"method={name_of(choice)!r} learns its sources row by row, so they have to be in memory; "
             f"methods that need statistics of the sources only: {able}"
         )
 
 
 # -- from an estimator's parameters to a method and its options -------------------------------------------------------
 
-NUMBERS = ("dim", "rank", "C", "mu", "beta", "horizon", "max_classes", "random_state")
 WHOLE = ("dim", "rank", "max_classes")
+NUMBERS = (*WHOLE, "C", "mu", "beta", "horizon", "random_state")
+
+
+def named(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an estimator, each option of the paper's methods beside the others."""
+    return {**params, **paper_options(params).get_params()}
 
 
 def choose(params: Mapping[str, Any], encoder: Any = None) -> tuple[Method, Options]:
@@ -577,34 +671,56 @@ def choose(params: Mapping[str, Any], encoder: Any = None) -> tuple[Method, Opti
 
     With an encoder (`hedgerow.tables.TableEncoder`), rows are what it makes of a table.
     """
-    name, steps = params["method"], parse(params["preprocess"])
-    method = METHODS[name]
-    for number in NUMBERS:
-        check_number(number, params[number])
-    if params["trees"] not in (True, False, None):
-        raise InputError(f"trees={params['trees']!r}: give True, False or None (where they are likely to help)")
-    if params["mu"] is not None and not params["mu"] >= 0:
-        raise InputError(f"mu={params['mu']!r}: the strength of the refresh cannot be negative")
-    if params["beta"] is not None and params["horizon"] is not None:
-        raise InputError(f"beta={params['beta']!r}, horizon={params['horizon']!r}: the horizon gives a beta; give one")
+    params = named(params)
+    name = name_of(params["method"])
+    steps = parse(params["preprocess"])
+    method = method_of(params["method"])
+    _check_values(params)
     reading = reading_of(params["reading"], name)
     if "split_rule" in reading.changes():
         raise InputError(
             f"split_rule={reading.split_rule!r}: a classifier does not split; use hedgerow.split(target, seed=None) "
             "for the published order, or with a seed"
         )
-    options = Options(reading, seed=int(params["random_state"] or 0), **{key: params[key] for key in CHOICES})
+    options = Options(
+        reading, seed=int(params["random_state"] or 0), **{key: params[key] for key in CHOICES}
+    )
     _check_read(name, method, options)
     parse(reading.preprocess)  # without internal names
     reading = _with_steps(reading, method, params["preprocess"])
     if encoder is None and TABLE in reading.preprocess:
-        raise InputError("preprocess='table' encodes tables in memory; leave it out where rows are numbers")
-    if encoder is not None:  # gaps are filled; columns of different kinds have a scale each
-        unlike = TABLE in steps or not encoder.only_numbers
-        own = ["scale" if step == AUTO and unlike else step for step in reading.preprocess if step != TABLE]
-        target_only = (f"target-only-{encoder.own_width}",) if encoder.own_width else ()
-        reading = replace(reading, preprocess=(*target_only, FILL, *own))
+        raise InputError(
+            "preprocess='table' encodes tables in memory; leave it out where rows are numbers"
+        )
+    if encoder is not None:
+        reading = replace(
+            reading, preprocess=_steps_of_table(reading.preprocess, TABLE in steps, encoder)
+        )
     return method, replace(options, reading=reading)
+
+
+def _check_values(params: Mapping[str, Any]) -> None:
+    """Refuse numbers that no method could use."""
+    for number in NUMBERS:
+        check_number(number, params[number])
+    if params["trees"] not in (True, False, None):
+        raise InputError(
+            f"trees={params['trees']!r}: give True, False or None (where they are likely to help)"
+        )
+    if params["mu"] is not None and not params["mu"] >= 0:
+        raise InputError(f"mu={params['mu']!r}: the strength of the refresh cannot be negative")
+    if params["beta"] is not None and params["horizon"] is not None:
+        raise InputError(
+            f"beta={params['beta']!r}, horizon={params['horizon']!r}: the horizon gives a beta; give one"
+        )
+
+
+def _steps_of_table(steps: Sequence[str], asked: bool, encoder: Any) -> tuple[str, ...]:
+    """The steps for encoded rows: gaps are filled; columns of different kinds have a scale each."""
+    unlike = asked or not encoder.only_numbers
+    own = ["scale" if step == AUTO and unlike else step for step in steps if step != TABLE]
+    target_only = [f"target-only-{encoder.own_width}"] if encoder.own_width else []
+    return (*target_only, FILL, *own)
 
 
 def _check_read(name: str, method: Method, options: Options) -> None:
@@ -614,15 +730,23 @@ def _check_read(name: str, method: Method, options: Options) -> None:
         if option in read:
             continue
         others = [other for other in METHODS if option in METHODS[other].options(options)]
-        where = f"methods that do: {', '.join(others)}" if others else "no method does beside the other options given"
-        raise InputError(f"{option}={value!r}: method {name!r} does not read it here ({where}); leave it out")
+        where = (
+            f"methods that do: {', '.join(others)}"
+            if others
+            else "no method does beside the other options given"
+        )
+        raise InputError(
+            f"{option}={value!r}: method {name!r} does not read it here ({where}); leave it out"
+        )
 
 
 def _with_steps(reading: Reading, method: Method, steps: Any) -> Reading:
     """The preprocessing: that of the parameter, of the reading, or the method's own where neither says anything."""
     if steps is not None and parse(steps) != (TABLE,):  # alone, it leaves the steps to the method
         if "preprocess" in reading.changes():
-            raise InputError(f"preprocess={steps!r}: the reading has {reading.preprocess} already; give one of them")
+            raise InputError(
+                f"preprocess={steps!r}: the reading has {reading.preprocess} already; give one of them"
+            )
         return replace(reading, preprocess=parse(steps))
     if method.steps is None or reading.preset != "general" or "preprocess" in reading.changes():
         return reading

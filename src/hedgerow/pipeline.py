@@ -25,7 +25,9 @@ from hedgerow.inputs import sample_domains
 from hedgerow.regressor import NumberExplanation, OnlineTransferRegressor, load_model
 
 FORMAT = "hedgerow pipeline 1"
-MANIFEST, TRANSFORMERS, CLASSIFIER = "manifest.json", "transformers.skops", "classifier.safetensors"
+MANIFEST = "manifest.json"
+TRANSFORMERS = "transformers.skops"
+CLASSIFIER = "classifier.safetensors"
 HARMLESS = ("numpy.dtype",)  # read as that of an empty array; skops asks about it all the same
 
 
@@ -53,13 +55,15 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         self._check()
         if y is None:
             raise InputError("y is None; give a label for every source row")
-        domain = sample_domains(sample_domain, _num_samples(X))
+        domain, _ = sample_domains(sample_domain, _num_samples(X))
         X, fitted = self._fit_transformers(X, y, np.flatnonzero(domain >= 0))
         self[-1].fit(X, y, sample_domain, sample_weight)
         self.set_params(**fitted)  # not before nothing can fail
         return self
 
-    def _fit_transformers(self, X: Any, y: Any, known: Array, again: bool = True) -> tuple[Any, dict[str, Any]]:
+    def _fit_transformers(
+        self, X: Any, y: Any, known: Array, again: bool = True
+    ) -> tuple[Any, dict[str, Any]]:
         """X behind the transformers, and these: clones fitted with all rows, or if they need labels the known ones.
 
         Not `again`: one that is fitted stays as it is.
@@ -69,9 +73,14 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
             if again or not _is_fitted(step):
                 try:
                     fitted[name] = clone(step).fit(X)
-                except (TypeError, ValueError):  # it needs labels; if that is not why, it fails again
+                except (
+                    TypeError,
+                    ValueError,
+                ):  # it needs labels; if that is not why, it fails again
                     rows = X.tocsr() if is_sparse(X) else X
-                    fitted[name] = clone(step).fit(_safe_indexing(rows, known), _safe_indexing(y, known))
+                    fitted[name] = clone(step).fit(
+                        _safe_indexing(rows, known), _safe_indexing(y, known)
+                    )
             X = fitted.get(name, step).transform(X)
         return X, fitted
 
@@ -99,7 +108,9 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
 
     def predict_then_learn(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
         """The prediction made for each row before its label was learned."""
-        return np.asarray(self._check()[-1].predict_then_learn(self.transformed(X), y, sample_weight))
+        return np.asarray(
+            self._check()[-1].predict_then_learn(self.transformed(X), y, sample_weight)
+        )
 
     def predict_one(self, x: Any) -> Any:
         """The prediction for one row: a 1-d array, a Series, or a mapping from the names of columns to values."""
@@ -109,7 +120,9 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         """Class -> probability of one row."""
         return dict(self._check()[-1].predict_proba_one(self._row(x)))
 
-    def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> Explanation | NumberExplanation:
+    def explain_one(
+        self, x: Any, *, by_column: bool = False, reference: Any = None
+    ) -> Explanation | NumberExplanation:
         """One prediction with its reasons.
 
         `by_column` adds what each column did, as the last step reads columns: behind the transformers, by the names
@@ -117,11 +130,14 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         """
         usual = None if reference is None else self._row(reference)
         why = self._check()[-1].explain_one(self._row(x), by_column=by_column, reference=usual)
-        parts, front = why.contributions, self._transformers()
+        parts = why.contributions
+        front = self._transformers()
         if parts is None or not front:
             return why  # type: ignore[no-any-return]
         with suppress(AttributeError, ValueError):  # a transformer that does not name what it makes
-            names = {f"x{j}": name for j, name in enumerate(Pipeline(front).get_feature_names_out())}
+            names = {
+                f"x{j}": name for j, name in enumerate(Pipeline(front).get_feature_names_out())
+            }
             columns = {names.get(name, name): amount for name, amount in parts.columns.items()}
             cells = {names.get(name, name): cell for name, cell in parts.cells.items()}
             why = why._replace(contributions=parts._replace(columns=columns, cells=cells))
@@ -140,9 +156,17 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
     def _row(self, x: Any) -> Any:
         """One row as the classifier reads it."""
         if isinstance(x, Mapping) or names_of_row(x) is not None:  # a Series or a table of one row
-            rows = x if len(getattr(x, "shape", ())) == 2 else require("pandas", extra="pipeline").DataFrame([dict(x)])
+            rows = (
+                x
+                if len(getattr(x, "shape", ())) == 2
+                else require("pandas", extra="pipeline").DataFrame([dict(x)])
+            )
             names = getattr(self, "feature_names_in_", None)
-            x = rows.reindex(columns=list(names)) if isinstance(x, Mapping) and names is not None else rows
+            x = (
+                rows.reindex(columns=list(names))
+                if isinstance(x, Mapping) and names is not None
+                else rows
+            )
         elif not is_sparse(x):
             x = np.atleast_2d(x)
         row = self.transformed(x)
@@ -155,7 +179,9 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
                 "OnlineTransferRegressor"
             )
         if self.memory is not None:
-            raise InputError(f"memory={self.memory!r}: an online pipeline keeps no cache; leave memory out")
+            raise InputError(
+                f"memory={self.memory!r}: an online pipeline keeps no cache; leave memory out"
+            )
         return self
 
     def save(self, file: str | os.PathLike[str]) -> None:
@@ -170,7 +196,9 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
         content = io.BytesIO()
         with zipfile.ZipFile(content, "w") as archive:
             for name, data in parts.items():
-                archive.writestr(zipfile.ZipInfo(name), data)  # without a time: the same content is the same bytes
+                archive.writestr(
+                    zipfile.ZipInfo(name), data
+                )  # without a time: the same content is the same bytes
         write_whole(file, content.getvalue())
 
     @classmethod
@@ -195,16 +223,22 @@ class OnlinePipeline(Pipeline):  # type: ignore[misc]
             with zipfile.ZipFile(file) as archive:  # which checks a sum of each part
                 manifest = json.loads(archive.read(MANIFEST))
                 if manifest["format"] != FORMAT:
-                    raise ValueError(f"its format is {manifest['format']!r}, this hedgerow reads {FORMAT!r}")
+                    raise ValueError(
+                        f"its format is {manifest['format']!r}, this hedgerow reads {FORMAT!r}"
+                    )
                 steps = skops.loads(archive.read(TRANSFORMERS), trusted=[*HARMLESS, *trusted])
                 steps.append(load_model(io.BytesIO(archive.read(CLASSIFIER))))
             return cls(list(zip(manifest["steps"], steps, strict=True)))
         except FileNotFoundError:
             raise InputError(f"no file at {file}") from None
         except untrusted as error:
-            raise InputError(f"{file}: {error} If you trust them all: load(.., trusted=[...])") from error
+            raise InputError(
+                f"{file}: {error} If you trust them all: load(.., trusted=[...])"
+            ) from error
         except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
-            raise InputError(f"{file} is not a pipeline of hedgerow, or is damaged ({error})") from error
+            raise InputError(
+                f"{file} is not a pipeline of hedgerow, or is damaged ({error})"
+            ) from error
 
 
 def make_online_pipeline(*steps: Any) -> OnlinePipeline:

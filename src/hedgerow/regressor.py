@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
 from hedgerow.base import Fitted, OnlineTransferEstimator, RegressorMixin
-from hedgerow.contributions import Contributions, summary
+from hedgerow.contributions import Contributions, html, summary
 from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
@@ -18,13 +17,17 @@ from hedgerow.core.values import Codes, is_missing, objects
 from hedgerow.coverage import coverages, level_of
 from hedgerow.estimator import OnlineTransferClassifier
 from hedgerow.files import StoredModel, read_model
-from hedgerow.inputs import Inputs, check_sources, check_target_rows, first_row, one_weight, weighted_labels
-from hedgerow.methods import AlignFit, fit_aligner
-from hedgerow.regression.learner import NumberLearner, NumberTrace
+from hedgerow.inputs import (
+    Inputs,
+    check_sources,
+    check_target_rows,
+    first_row,
+    one_weight,
+    weighted_labels,
+)
+from hedgerow.regression.learner import LARGEST_Y, NumberTrace, RegressionLearner
 
 __all__ = ["NumberExplanation", "OnlineTransferRegressor", "load_model"]
-
-LARGEST_Y = 1e100  # of a label: squares of squares of scaled ones must stay numbers
 
 
 class NumberExplanation(NamedTuple):
@@ -51,14 +54,15 @@ class NumberExplanation(NamedTuple):
     contributions: Contributions | None = None
 
     def __str__(self) -> str:
-        intervals = [f"{low:.4g} to {high:.4g} ({level:.0%})" for level, (low, high) in self.intervals.items()]
+        intervals = [
+            f"{low:.4g} to {high:.4g} ({level:.0%})"
+            for level, (low, high) in self.intervals.items()
+        ]
         prediction = ", ".join([f"{self.prediction:.4g}", *intervals])
         return summary(prediction, self.experts, self.weights, self.contributions)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self._replace(contributions=None)))}</pre>" + (
-            "" if self.contributions is None else self.contributions._repr_html_()
-        )
+        return html(self)
 
 
 class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
@@ -68,26 +72,20 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     one come one after the other, each after its prediction. Where labels of the target are plentiful and nothing
     shifts, boosting that is refitted now and then predicts better.
 
-    The prediction is a mixture of experts: trees and regressions of the sources, frozen or learning from every label;
-    corrections of their level and scale, which is what most transfer of numbers needs; rows nearby; the target's own
-    mean. The experts stay within the range of y so far; by as much as a linear model leaves it, all of them do. For any
-    sequence, with :math:`f_{t,h}` what expert h of H predicts so, :math:`W` the length of that range with its margins
-    and :math:`A = 4\log_2(1 + T (W/W_1)^4)`,
+    The prediction is a mixture of experts: regressions that learn from every label; corrections of the level and scale
+    of the sources' trees, which is what most transfer of numbers needs; rows nearby; the target's moving average. The
+    experts stay within the range of y so far; by as much as a linear model leaves it, all of them do. One label widens
+    that range by three of its lengths at the most, so that an outlier does little harm. For any sequence, with
+    :math:`f_{t,h}` what expert h of H predicts so, :math:`W` the length of that range with its margins, :math:`o` what
+    labels outside of it may have cost and :math:`A = 3\log_2(1 + T (W/W_1)^4)`,
 
-    .. math:: \sum_t (\hat y_t - y_t)^2 \le \min_h \sum_t (f_{t,h} - y_t)^2 + W^2 \left[2 \ln H + A + 4/3\right],
+    .. math:: \sum_t (\hat y_t - y_t)^2 \le \min_h \sum_t (f_{t,h} - y_t)^2 + W^2 \left[2 \ln H + A + 1\right] + o,
 
     which is `bound_`. Intervals follow the stream: their share of misses is steered to 1 - coverage (conformal PID's
     quantile tracker, scores relative to a local scale). That coverage is empirical: it is measured, not proven.
 
     Parameters
     ----------
-    method : str
-        hedgerow (the default), or a light linear one after the paper's methods (`hedgerow.regression.passive`): pa,
-        paio, homotl-1, homotl-2, homotlms. ODDM aligns classes and has no form for numbers.
-    head : str or None
-        The step of the light methods: pa, pa-1 or pa-2 (None). hedgerow does not read it.
-    C : float or None
-        Their aggressiveness (None: 0.1). hedgerow does not read it.
     coverage : float or sequence of float
         The share of labels that `predict_interval` is to contain, between 0 and 1; several have a tracker each.
     table : mapping or None
@@ -129,25 +127,18 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     True
     """
 
-    learner_: NumberLearner  # type: ignore[assignment]
-    _learner: NumberLearner  # type: ignore[assignment]
-    dtype = None
+    learner_: RegressionLearner  # type: ignore[assignment]
+    _learner: RegressionLearner  # type: ignore[assignment]
     _is_regressor = True
     _takes_gaps = True
 
     def __init__(
         self,
-        method: str = "hedgerow",
         *,
-        head: str | None = None,
-        C: float | None = None,
         coverage: float | Sequence[float] = 0.9,
         table: Mapping[str, Any] | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.method = method
-        self.head = head
-        self.C = C
         self.coverage = coverage
         self.table = table
         self.random_state = random_state
@@ -171,38 +162,38 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         sources: Sequence[Any],
         warmup: Matrix,
         positions: Sequence[Array] = (),
-        align: AlignFit = fit_aligner,
         first: Array | None = None,
     ) -> None:
         """Build the learner; without sources the units of y are those of the first labels."""
-        from hedgerow.regression import build, passive
+        from hedgerow.regression import build
 
-        names, width = check_sources(sources), inputs.width
+        names = check_sources(sources)
+        width = inputs.width
         if (size := 8 * width**2) > DENSE_LIMIT:
             raise InputError(
                 f"{width} features: the linear heads keep a matrix of {width} x {width}, which would take "
                 f"{size / 2**30:.1f} GiB; reduce the features first, for instance by TruncatedSVD(256)"
             )
         y = [numbers(source.labels, f"source {source.name!r}") for source in sources]
-        weights = [np.ones(len(b)) if s.weight is None else s.weight for s, b in zip(sources, y, strict=True)]
+        weights = [
+            np.ones(len(b)) if s.weight is None else s.weight
+            for s, b in zip(sources, y, strict=True)
+        ]
         weight = np.concatenate([*weights, np.empty(0)])
         parts = build.Sources(
-            np.concatenate([*(dense(source.X) for source in sources), np.empty((0, width))]).astype(np.float64),
+            np.concatenate([*(dense(source.X) for source in sources), np.empty((0, width))]).astype(
+                np.float64
+            ),
             np.concatenate([*y, np.empty(0)]),
             np.repeat(np.arange(len(y)), [len(part) for part in y]),
             weight / weight.mean() if len(weight) else weight,
         )
-        seed, levels, rows = int(self.random_state or 0), coverages(self.coverage), dense(warmup).astype(np.float64)
-        learner: Any
-        if self.method == "hedgerow":
-            for name, value in {"head": self.head, "C": self.C}.items():
-                if value is not None:
-                    raise InputError(f"{name}={value!r}: the method hedgerow does not read it; leave it out")
-            learner = build.build(names, parts, rows, [(j, 1) for j in range(width)], levels, seed, first)
-        else:
-            C = 0.1 if self.C is None else float(self.C)
-            plan = passive.PassivePlan(self.method, tuple(names), levels, self.head or "pa-2", C)
-            learner = passive.build(plan, parts, rows, np.empty(0) if first is None else first, seed)
+        seed = int(self.random_state or 0)
+        levels = coverages(self.coverage)
+        rows = dense(warmup).astype(np.float64)
+        learner: Any = build.build(
+            names, parts, rows, [(j, 1) for j in range(width)], levels, seed, first
+        )
         self._install(learner, Codes(np.empty(0)), inputs, names, [])
 
     # -- predicting ---------------------------------------------------------------------------------------------------
@@ -230,14 +221,19 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
         Examples
         --------
-        >>> reg = OnlineTransferRegressor("pa").partial_fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
+        >>> reg = OnlineTransferRegressor().partial_fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.0])
         >>> reg.predict([[0.5], [1.5]]).shape
         (2,)
         """
         return self._predicted(X, sample_domain, allow_source).predictions
 
     def predict_interval(
-        self, X: Matrix, coverage: float | None = None, sample_domain: Any = None, *, allow_source: bool = False
+        self,
+        X: Matrix,
+        coverage: float | None = None,
+        sample_domain: Any = None,
+        *,
+        allow_source: bool = False,
     ) -> Array:
         """An interval a row that is to contain the label with this coverage.
 
@@ -260,18 +256,21 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
         Examples
         --------
-        >>> reg = OnlineTransferRegressor("pa", coverage=(0.5, 0.9)).partial_fit([[0.0], [1.0]], [1.0, 2.0])
+        >>> reg = OnlineTransferRegressor(coverage=(0.5, 0.9)).partial_fit([[0.0], [1.0]], [1.0, 2.0])
         >>> wide, narrow = (reg.predict_interval([[0.5]], c)[0] for c in (0.9, 0.5))
         >>> bool(wide[0] <= narrow[0] <= narrow[1] <= wide[1])
         True
         """
-        trace = self._predicted(X, sample_domain, allow_source)
+        return self._ends(self._predicted(X, sample_domain, allow_source), coverage)
+
+    def _ends(self, trace: NumberTrace, coverage: float | None) -> Array:
         half = trace.half[:, level_of(self.learner_.plan.coverage, coverage)]
         return np.column_stack([trace.predictions - half, trace.predictions + half])
 
     def _predicted(self, X: Matrix, sample_domain: Any, allow_source: bool) -> NumberTrace:
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._learner
+            X = self._inputs.matrix(X)
+            learner = self._learner
             check_target_rows(sample_domain, X.shape[0], allow_source)
             return learner.predict(X)
 
@@ -299,7 +298,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
         Examples
         --------
-        >>> reg = OnlineTransferRegressor("pa").partial_fit([[0.0], [1.0]], [2.0, 2.0])
+        >>> reg = OnlineTransferRegressor().partial_fit([[0.0], [1.0]], [2.0, 2.0])
         >>> reg.predict_one([0.5])
         2.0
         """
@@ -313,11 +312,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         tuple of float
             Its lower and its upper end.
         """
-        trace = self._predicted_one(x)
-        value, half = float(trace.predictions[0]), float(trace.half[0, level_of(self.learner_.plan.coverage, coverage)])
-        return value - half, value + half
+        low, high = self._ends(self._predicted_one(x), coverage)[0].tolist()
+        return low, high
 
-    def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> NumberExplanation:
+    def explain_one(
+        self, x: Any, *, by_column: bool = False, reference: Any = None
+    ) -> NumberExplanation:
         """The prediction for one instance, its intervals, and what each expert predicts and weighs.
 
         Parameters
@@ -335,19 +335,25 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
         Examples
         --------
-        >>> reg = OnlineTransferRegressor("homotlms").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
-        >>> list(reg.explain_one([1.0]).experts)
-        ['source 0', 'target']
+        >>> reg = OnlineTransferRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+        >>> list(reg.explain_one([1.0]).experts)[:2]
+        ['linear: all sources', 'linear: target alone']
         """
         with self._fitted:
-            trace, learner = self._predicted_one(x), self.learner_
+            trace = self._predicted_one(x)
+            learner = self.learner_
             value = float(trace.predictions[0])
             half = zip(learner.plan.coverage, trace.half[0].tolist(), strict=True)
             intervals = {c: (value - h, value + h) for c, h in half}
-            names, parts = learner.expert_names, None
+            names = learner.expert_names
+            parts = None
             if by_column:
                 parts = self._contributions(
-                    x, lambda X: learner.predict(X).predictions, reference, learner.constants["x.mean"], "prediction"
+                    x,
+                    lambda X: learner.predict(X).predictions,
+                    reference,
+                    learner.constants["mean"],
+                    "prediction",
                 )
             return NumberExplanation(
                 value,
@@ -358,7 +364,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             )
 
     def _loss(self, X: Array, labels: Array) -> float:
-        return float(np.mean((self._learner.predict(X.astype(np.float64)).predictions - labels.astype(float)) ** 2))
+        return float(
+            np.mean(
+                (self._learner.predict(X.astype(np.float64)).predictions - labels.astype(float))
+                ** 2
+            )
+        )
 
     def _predicted_one(self, x: Any) -> NumberTrace:
         with self._fitted:
@@ -396,6 +407,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             inputs, X = self._first_target_rows(X)
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
             self._start(inputs, [], X, first=labels[~np.isnan(labels)])
+            self.learner_.check_labels(labels, "y")
             self.learner_.run(cast(X, np.float64), labels, weight)
         return self
 
@@ -424,16 +436,23 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
         Examples
         --------
-        >>> OnlineTransferRegressor("pa").learn_one([0.0], 1.0).learn_one([1.0], 2.0).seen_
+        >>> OnlineTransferRegressor().partial_fit([[0.0]], [1.0]).learn_one([1.0], 2.0).seen_
         2
         """
         if "_lock" not in self.__dict__:
+            self._warn_of_no_sources()
             return self.partial_fit(first_row(x), [y], sample_weight=weight)
         with self._fitted:
-            label = numbers(objects([y]), "y")
-            row, weight, learner = self._inputs.row(x), one_weight(weight), self._learner
+            learner = self._learner
+            label = numbers(objects([y]), "y", learner)
+            row = self._inputs.row(x)
+            weight = one_weight(weight)
             if weight > 0:
-                learner.run(row if row.ndim == 2 else row[None], label, None if weight == 1 else np.array([weight]))
+                learner.run(
+                    row if row.ndim == 2 else row[None],
+                    label,
+                    None if weight == 1 else np.array([weight]),
+                )
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
@@ -458,7 +477,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
         Examples
         --------
-        >>> reg = OnlineTransferRegressor("pa").partial_fit([[0.0], [1.0]], [2.0, 2.0])
+        >>> reg = OnlineTransferRegressor().partial_fit([[0.0], [1.0]], [2.0, 2.0])
         >>> reg.predict_then_learn([[0.5], [0.7]], [2.0, 2.0]).tolist(), reg.seen_
         ([2.0, 2.0], 4)
         """
@@ -473,8 +492,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             As of `trace`, each row as it was before its label.
         """
         with self._fitted:
-            X, learner = self._inputs.matrix(X), self._learner
-            labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
+            X = self._inputs.matrix(X)
+            learner = self._learner
+            labels, weight = weighted_numbers(y, sample_weight, X.shape[0], learner)
             return learner.run(X, labels, weight)
 
     # -- what a fitted model says of itself ---------------------------------------------------------------------------
@@ -484,14 +504,16 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         """Coverage -> the share of labels that were inside their interval so far; NaN before the first."""
         with self._fitted:
             learner = self.learner_
-            shares = learner.covered if learner.seen else np.full(len(learner.plan.coverage), np.nan)
+            shares = (
+                learner.covered if learner.seen else np.full(len(learner.plan.coverage), np.nan)
+            )
             return dict(zip(learner.plan.coverage, shares.tolist(), strict=True))
 
     @property
     def rmse_(self) -> float:
         """The root of the mean squared error so far; NaN before the first label."""
         with self._fitted:
-            return float(np.sqrt(self.squared_error_ / self.seen_)) if self.seen_ else float("nan")
+            return self._learner.root_mean_loss if self.seen_ else float("nan")
 
     squared_error_ = Fitted[float]("_learner.mixture_loss", "The sum of squared errors so far.")
 
@@ -501,7 +523,9 @@ def model_of_bytes(
 ) -> OnlineTransferClassifier | OnlineTransferRegressor:
     """A model of either class from the content of a model file."""
     stored = StoredModel.from_bytes(data, name, constants)
-    return (OnlineTransferRegressor if stored.is_regressor else OnlineTransferClassifier)._of_stored(stored, name)
+    return (
+        OnlineTransferRegressor if stored.is_regressor else OnlineTransferClassifier
+    )._of_stored(stored, name)
 
 
 def load_model(
@@ -519,23 +543,32 @@ def load_model(
     return model_of_bytes(*read_model(file), constants)
 
 
-def numbers(labels: Array, where: str) -> Array:
-    """Labels as numbers, NaN where one is missing."""
+def numbers(labels: Array, where: str, learner: RegressionLearner | None = None) -> Array:
+    """Labels as numbers, NaN where one is missing; refused if `learner` could not learn them."""
     missing = is_missing(labels)
     out = np.full(len(labels), np.nan)
     try:
-        if labels.dtype.kind in "USmM" or any(isinstance(v, str | bytes) for v in labels[~missing][:1].tolist()):
+        if labels.dtype.kind in "USmM" or any(
+            isinstance(v, str | bytes) for v in labels[~missing][:1].tolist()
+        ):
             raise ValueError(f"{labels[~missing][0]!r} is no number")
         out[~missing] = labels[~missing].astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: {error}; for classes use OnlineTransferClassifier") from error
     bad = np.flatnonzero(~missing & ~(np.abs(out) <= LARGEST_Y))
     if len(bad):
-        raise InputError(f"{where}: Input y contains infinity or a number beyond {LARGEST_Y:g} at row {bad[0]}")
+        raise InputError(
+            f"{where}: Input y contains infinity or a number beyond {LARGEST_Y:g} at row {bad[0]}: {out[bad[0]]}; "
+            "leave such labels out, or give all labels in a larger unit"
+        )
+    if learner is not None:
+        learner.check_labels(out, where)
     return out
 
 
-def weighted_numbers(y: Any, sample_weight: Any, length: int) -> tuple[Array, Array | None]:
+def weighted_numbers(
+    y: Any, sample_weight: Any, length: int, learner: RegressionLearner | None = None
+) -> tuple[Array, Array | None]:
     """One number a row and how much it counts; a label of weight 0 is as good as missing."""
     labels, weight = weighted_labels(y, sample_weight, length)
-    return numbers(labels, "y"), weight
+    return numbers(labels, "y", learner), weight

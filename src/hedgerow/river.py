@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.domains import Domain, listed, same_columns
+from hedgerow.core.domains import Domain, listed
 from hedgerow.core.errors import InputError, require
-from hedgerow.core.preprocess import RunningStats
 from hedgerow.core.values import as_float
 from hedgerow.drift import THRESHOLD, Drift, DriftDetector
 from hedgerow.estimator import OnlineTransferClassifier
@@ -28,31 +27,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WARNING = 0.5  # of the evidence for an alarm
-POLICIES = {"missing": ("zero", "mean", "refuse"), "new": ("ignore", "refuse")}
+POLICIES = {"missing": ("zero", "refuse"), "new": ("ignore", "refuse")}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Keys:
-    """The keys of a model in its order, and what stands in a gap: with `missing="mean"` the running means of `stats`.
+    """The keys of a model in its order, and what is done with one that a row lacks, or that the model does not know.
 
     With `sources` a row that has keys and none of these is refused: it is of another table.
 
-    >>> keys = Keys(("a", "b"), "mean", "ignore")
-    >>> rows, keys = keys.learned(keys.read({"a": 1, "b": 4})[None])
+    >>> keys = Keys(("a", "b"), "zero", "ignore")
     >>> keys.filled(keys.read({"a": 2, "c": 7})[None])
-    array([[2., 4.]])
+    array([[2., 0.]])
     """
 
     names: tuple[Hashable, ...]
     missing: str
     new: str
     sources: bool = False
-    stats: RunningStats | None = None
 
     def __post_init__(self) -> None:
         for policy, known in POLICIES.items():
             if getattr(self, policy) not in known:
-                raise InputError(f"{policy}={getattr(self, policy)!r}: use one of {', '.join(known)}")
+                raise InputError(
+                    f"{policy}={getattr(self, policy)!r}: use one of {', '.join(known)}"
+                )
 
     def known(self, first: Iterable[Hashable]) -> Keys:
         """With the keys of a first row, if there are none yet, in an order that does not depend on the row's."""
@@ -60,65 +59,67 @@ class Keys:
             return self
         names = tuple(sorted(first, key=repr))
         if not names:
-            raise InputError("the first row has no keys; name the keys in advance if rows may be empty")
+            raise InputError(
+                "the first row has no keys; name the keys in advance if rows may be empty"
+            )
         return replace(self, names=names)
-
-    def of_domains(self, sources: Sequence[Domain], warmup: Domain | None) -> Keys:
-        """With the means of the target's rows, or else those of the sources, which count as one row of the target."""
-        domains = list(sources) if warmup is None else [warmup]
-        if self.missing != "mean" or not domains:
-            return self
-        rows, alike = sum(map(len, domains)), same_columns([*sources, *domains])[len(sources) :]
-        mean = np.sum([np.asarray(d.X.sum(axis=0), dtype=np.float64).ravel() for d in alike], axis=0) / rows
-        count = np.full(len(mean), 1.0 if warmup is None else rows)
-        return replace(self, stats=RunningStats(count, mean, np.zeros_like(mean), np.zeros_like(mean), gaps=True))
 
     def read(self, x: Mapping[Hashable, Any]) -> Array:
         """The values of one row, NaN in its gaps: keys that it lacks, and those with None."""
         self._check_new(x)
         try:
-            return np.array([np.nan if (value := x.get(name)) is None else value for name in self.names], dtype=float)
+            return np.array(
+                [np.nan if (value := x.get(name)) is None else value for name in self.names],
+                dtype=float,
+            )
         except (TypeError, ValueError) as error:
-            bad = [name for name in self.names if x.get(name) is not None and as_float(x[name]) is None]
-            what = f"{x[bad[0]]!r} at key {bad[0]!r} is no number" if bad else f"not a row of numbers ({error})"
+            bad = [
+                name for name in self.names if x.get(name) is not None and as_float(x[name]) is None
+            ]
+            what = (
+                f"{x[bad[0]]!r} at key {bad[0]!r} is no number"
+                if bad
+                else f"not a row of numbers ({error})"
+            )
             raise InputError(f"x: {what}; encode or drop what is no number") from error
 
     def read_table(self, X: pd.DataFrame) -> Array:
         """The same of a pandas table, a column for each key."""
         self._check_new(X.columns)
         try:
-            return np.asarray(X.reindex(columns=list(self.names)).to_numpy(dtype=np.float64, na_value=np.nan))
+            return np.asarray(
+                X.reindex(columns=list(self.names)).to_numpy(dtype=np.float64, na_value=np.nan)
+            )
         except (TypeError, ValueError) as error:
-            raise InputError(f"X: a column has values that are no numbers ({error}); encode or drop it") from error
+            raise InputError(
+                f"X: a column has values that are no numbers ({error}); encode or drop it"
+            ) from error
 
     def filled(self, rows: Array) -> Array:
-        """Rows without gaps, for predicting."""
+        """Rows without gaps."""
         gaps = np.isnan(rows)
         if self.missing == "refuse" and gaps.any():
             lacking = [self.names[j] for j in np.flatnonzero(gaps.any(axis=0))]
-            raise InputError(f"x: missing {listed(lacking)}; give every key a value, or set missing='zero' or 'mean'")
-        return np.where(gaps, 0.0 if self.stats is None else self.stats.mean, rows)
-
-    def learned(self, rows: Array) -> tuple[Array, Keys]:
-        """Rows without gaps, each filled from those before it, and the keys after them."""
-        if self.missing != "mean":
-            return self.filled(rows), self
-        stats = copy.deepcopy(self.stats) or RunningStats.of(np.empty((0, len(self.names))), gaps=True)
-
-        def means(D: Array, n: Array, total: Array, squares: Array) -> Array:
-            return np.where(n > 0, stats.shift + total / np.maximum(n, 1), 0.0)
-
-        with np.errstate(invalid="ignore"):  # an infinite number is refused by the model
-            before = stats.each_row(rows, means, np.full(len(rows), True), spread=False)
-        return np.where(np.isnan(rows), before, rows), replace(self, stats=stats)
+            raise InputError(
+                f"x: missing {listed(lacking)}; give every key a value, or set missing='zero'"
+            )
+        return np.where(gaps, 0.0, rows)
 
     def _check_new(self, keys: Iterable[Hashable]) -> None:
         known = set(self.names)
-        unexpected = [name for name in keys if name not in known] if self.new == "refuse" or self.sources else []
+        unexpected = (
+            [name for name in keys if name not in known]
+            if self.new == "refuse" or self.sources
+            else []
+        )
         if unexpected and self.new == "refuse":
-            raise InputError(f"x: unexpected {listed(unexpected)}; leave these keys out, or set new='ignore'")
+            raise InputError(
+                f"x: unexpected {listed(unexpected)}; leave these keys out, or set new='ignore'"
+            )
         if unexpected and known.isdisjoint(keys):
-            raise InputError(f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}")
+            raise InputError(
+                f"x: no key is the sources': {listed(unexpected)}, theirs are {listed(self.names)}"
+            )
 
 
 Model = OnlineTransferClassifier | OnlineTransferRegressor
@@ -142,17 +143,23 @@ class _Transfer:
         keys: Sequence[Hashable] | None = None,
         **options: Any,
     ) -> None:
-        self.sources, self.keys = sources or None, keys or None  # river cannot look into an empty tuple
-        self.warmup, self.missing, self.new, self.options = warmup, missing, new, options
+        self.sources = sources or None  # river cannot look into an empty tuple
+        self.keys = keys or None
+        self.warmup = warmup
+        self.missing = missing
+        self.new = new
+        self.options = options
         self._start = self._fitted()
-        names, width = tuple(keys or ()), getattr(self._start, "n_features_in_", None)
+        names = tuple(keys or ())
+        width = getattr(self._start, "n_features_in_", None)
         if width is not None:
             names = tuple(getattr(self._start, "feature_names_in_", range(width)))
-        self._tables = getattr(self._start, "table_", None) is not None  # their encoder reads keys, and knows gaps
-        domains = [] if self._tables or isinstance(sources, Model) else list(sources or ())
-        keys_of_rows = Keys(names, missing, new, sources=width is not None)
-        self._first = keys_of_rows.of_domains(domains, None if self._tables else warmup)
-        self._model, self._keys = copy.copy(self._start), self._first
+        self._tables = (
+            getattr(self._start, "table_", None) is not None
+        )  # their encoder reads keys, and knows gaps
+        self._first = Keys(names, missing, new, sources=width is not None)
+        self._model = copy.copy(self._start)
+        self._keys = self._first
 
     def _fitted(self) -> Model:
         """The model before the stream; it is never changed."""
@@ -166,13 +173,21 @@ class _Transfer:
         if self.sources is None and self.warmup is None:
             return model
         if self.keys is not None:
-            raise InputError(f"keys={listed(self.keys)}: the domains have keys of their own; leave keys out")
+            raise InputError(
+                f"keys={listed(self.keys)}: the domains have keys of their own; leave keys out"
+            )
         return model.fit_domains(list(self.sources or ()), self.warmup)
 
-    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
         """The model as it was before the stream. Sources are shared, and fitted again only if parameters differ."""
         params = self._get_params()
-        changed = {name: value for name, value in (new_params or {}).items() if value is not params.get(name, params)}
+        changed = {
+            name: value
+            for name, value in (new_params or {}).items()
+            if value is not params.get(name, params)
+        }
         if changed:
             return type(self)(**{**params, **changed})
         twin = object.__new__(type(self))
@@ -193,7 +208,7 @@ class _Transfer:
         """As `learn_one` of one row after the other."""
         weights = None if w is None else np.broadcast_to(w, len(X))
         if len(X) and self._tables:
-            self._model.partial_fit(X, y, sample_weight=weights)
+            _in_turn(self._model, X, y, weights)
         elif len(X):
             keys = self._keys.known(X.columns)
             self._learn(keys, keys.read_table(X), y.reset_index(drop=True), weights)
@@ -215,22 +230,38 @@ class _Transfer:
         """The prediction for each row; None, of a regressor 0, before anything is known."""
         import pandas as pd
 
-        predictions = self._model.predict(self._rows(X)) if self._ready else [self._unknown] * len(X)
+        predictions = (
+            self._model.predict(self._rows(X)) if self._ready else [self._unknown] * len(X)
+        )
         return pd.Series(predictions, index=X.index)
 
     def _learn(self, keys: Keys, rows: Array, y: Any, weights: Any) -> None:
         """Learn rows in order, or nothing if there is an error; the first of all gives a model its names."""
-        rows, keys = keys.learned(rows)
-        model, done = self._model, 0
-        cold = not hasattr(model, "learner_")
-        if cold or len(rows) == 1:  # the first row alone, so that classes come in their order
-            model, done = copy.copy(model) if cold else model, 1
-            model.learn_one(rows[0], y[0], 1.0 if weights is None else weights[0])
-            if cold and all(isinstance(name, str) for name in keys.names):
+        rows = keys.filled(rows)
+        model = self._model
+        done = 0
+        if not hasattr(
+            model, "learner_"
+        ):  # the first row alone, so that classes come in their order
+            done = 1
+            model = copy.copy(model)
+            first = None if weights is None else weights[:1]
+            model.partial_fit(rows[:1], y[:1], sample_weight=first)
+            if all(isinstance(name, str) for name in keys.names):
                 model.name_features([str(name) for name in keys.names])
+        elif len(rows) == 1:
+            done = 1
+            model.learn_one(rows[0], y[0], 1.0 if weights is None else weights[0])
         if done < len(rows):
-            model.partial_fit(rows[done:], y[done:], sample_weight=None if weights is None else weights[done:])
-        self._model, self._keys = model, keys
+            _in_turn(model, rows[done:], y[done:], None if weights is None else weights[done:])
+        self._model = model
+        self._keys = keys
+
+
+def _in_turn(model: Any, X: Any, y: Any, weights: Any) -> None:
+    """Learn rows in order, each after the labels of those before it."""
+    ready = len(getattr(model, "classes_", (0,))) > 0
+    (model.predict_then_learn if ready else model.partial_fit)(X, y, sample_weight=weights)
 
 
 class TransferClassifier(_Transfer, MiniBatchClassifier):
@@ -247,8 +278,8 @@ class TransferClassifier(_Transfer, MiniBatchClassifier):
     warmup
         A `Domain` of rows of the target, without labels.
     missing
-        What stands for a key that a row lacks, or that is None or NaN: "zero"; "mean", of the key's values in the
-        target so far (of the sources' before there are any); or "refuse".
+        What stands for a key that a row lacks, or that is None or NaN: "zero" or "refuse"; means are those of river's
+        `StatImputer`, before the model.
     new
         What is done with a key that the model does not have: "ignore" or "refuse". A row without any key of the
         sources is refused. Where sources have categories, dates or gaps, `missing` and `new` are not read: such a
@@ -325,7 +356,8 @@ class TransferRegressor(_Transfer, MiniBatchRegressor):
     True
     """
 
-    _kind, _unknown = OnlineTransferRegressor, 0.0
+    _kind = OnlineTransferRegressor
+    _unknown = 0.0
 
     @property
     def regressor(self) -> OnlineTransferRegressor:
@@ -336,7 +368,9 @@ class TransferRegressor(_Transfer, MiniBatchRegressor):
         """The number predicted; 0 before anything is known."""
         return self.regressor.predict_one(self._row(x)) if self._ready else 0.0
 
-    def predict_interval_one(self, x: Mapping[Hashable, Any], coverage: float | None = None) -> tuple[float, float]:
+    def predict_interval_one(
+        self, x: Mapping[Hashable, Any], coverage: float | None = None
+    ) -> tuple[float, float]:
         """The interval of a row; see `OnlineTransferRegressor.predict_interval`."""
         return self.regressor.predict_interval_one(self._row(x), coverage)
 
@@ -363,7 +397,8 @@ class MistakesDrift(DriftAndWarningDetector):
 
     def __init__(self, experts: int = 0, threshold: float = THRESHOLD) -> None:
         super().__init__()
-        self.experts, self.threshold = experts, threshold
+        self.experts = experts
+        self.threshold = threshold
         self._rule = DriftDetector(experts, threshold)
 
     def update(self, x: float, experts: Sequence[float] = ()) -> None:

@@ -42,20 +42,36 @@ import numpy as np
 from hedgerow.core import values
 from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.core.domains import Frame
-from hedgerow.core.errors import InputError, together, unknown
+from hedgerow.core.errors import InputError, grouped, together, unknown
 from hedgerow.core.registry import of_json
-from hedgerow.core.values import MONTH_FIRST, BadCell, as_cell, as_float, date_form, is_gap, moment, shown
+from hedgerow.core.values import (
+    MONTH_FIRST,
+    BadCell,
+    as_cell,
+    as_float,
+    date_form,
+    is_gap,
+    moment,
+    shown,
+)
 
 # -- kinds of columns --------------------------------------------------------------------------------------------------
 
 NAN = float("nan")
 GAPS = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", "nil"))
-YES, NO = ("true", "yes", "t", "y", "on", "1"), ("false", "no", "f", "n", "off", "0")
+YES = ("true", "yes", "t", "y", "on", "1")
+NO = ("false", "no", "f", "n", "off", "0")
 TRUTH = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
 WRITTEN = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 EXACT = 2.0**53  # whole numbers below are themselves as floats
-LARGE = max(LARGEST.values()) / 2**20  # a number beyond is no measurement, and its square would overflow
-PERIODS = {"hour": 86400.0, "weekday": 7 * 86400.0, "year": 365.2425 * 86400.0}  # seconds of a circle
+LARGE = (
+    max(LARGEST.values()) / 2**20
+)  # a number beyond is no measurement, and its square would overflow
+PERIODS = {
+    "hour": 86400.0,
+    "weekday": 7 * 86400.0,
+    "year": 365.2425 * 86400.0,
+}  # seconds of a circle
 LONGEST_TEXT = 100_000  # letters of a cell that are read
 MOST_PLACES = 1 << 16
 NEW_VALUES = 4  # places of a category for values that the sources do not have
@@ -117,7 +133,10 @@ class Column(ABC):
 
     name: str
     gaps: bool = field(default=False, kw_only=True)
-    like_dates: bool = field(default=False, kw_only=True)  # categories that look like dates, which nobody could read
+    like_dates: bool = field(
+        default=False, kw_only=True
+    )  # categories that look like dates, which nobody could read
+    na: tuple[str, ...] = field(default=(), kw_only=True)  # what else stands for a gap
     kind: ClassVar[str]
     words: ClassVar[str] = "{0.kind}"  # what it is, for people
 
@@ -133,12 +152,15 @@ class Column(ABC):
     @property
     def names(self) -> list[str]:
         """A name for each number."""
-        return [f"{self.name}{part}" for part in (*self.parts, *((" is missing",) if self.gaps else ()))]
+        return [
+            f"{self.name}{part}" for part in (*self.parts, *((" is missing",) if self.gaps else ()))
+        ]
 
     def __call__(self, cell: Any, absent: bool = False) -> tuple[float, ...]:
         """The numbers of a cell; `absent`: the whole domain does not have the column."""
         cell = as_cell(cell)
-        if absent or is_empty(cell):
+        empty = absent or cell is None or (isinstance(cell, str) and cell.strip().lower() in GAPS)
+        if empty or (self.na and category(cell) in self.na):
             return (NAN,) * len(self.parts) + ((NAN if absent else 1.0,) if self.gaps else ())
         if isinstance(cell, list | dict | tuple | set):
             remedy = "give text, a number or a date, or drop the column"
@@ -148,7 +170,9 @@ class Column(ABC):
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
         """The numbers of many cells, and the rows whose cells cannot be used (gaps stand for these)."""
         every = cells.tolist() if isinstance(cells, np.ndarray) else cells
-        texts = _only_texts(every)  # of other types, values that are equal may not be alike: 1 and true
+        texts = _only_texts(
+            every
+        )  # of other types, values that are equal may not be alike: 1 and true
         place = {cell: k for k, cell in enumerate(dict.fromkeys(every))} if texts else {}
         numbers: list[tuple[float, ...]] = []
         bad: dict[int, BadCell] = {}
@@ -179,13 +203,21 @@ class Number(Column):
     kind = "number"
     parts = ("",)
 
+    def __call__(self, cell: Any, absent: bool = False) -> tuple[float, ...]:
+        """A float at once: nearly all cells are."""
+        if type(cell) is not float or absent or self.na or not -LARGE <= cell <= LARGE:
+            return super().__call__(cell, absent)
+        return (cell, 0.0) if self.gaps else (cell,)
+
     def of_cell(self, cell: Any) -> tuple[float, ...]:
         """Finite. True and False of a data frame are numbers, so their words in a CSV are as well."""
         value = number(cell)
         if value is None and category(cell) in ("true", "false"):
             value = truth(cell)
         if value is None:
-            raise BadCell(self.name, f"{shown(cell)} is not a number; write a finite number, {EMPTY_IT}")
+            raise BadCell(
+                self.name, f"{shown(cell)} is not a number; write a finite number, {EMPTY_IT}"
+            )
         return (value,)
 
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
@@ -193,6 +225,8 @@ class Number(Column):
         numbers = _plain_numbers(cells)
         if numbers is None or (np.abs(numbers) > LARGE).any():
             return super().encode(cells)
+        if self.na:
+            numbers = np.where(np.isin(numbers, numbers_in(self.na)), NAN, numbers)
         matrix = numbers[:, None]
         return np.hstack([matrix, np.isnan(matrix)]) if self.gaps else matrix, {}
 
@@ -213,7 +247,9 @@ def _plain_numbers(cells: Array | list[Any]) -> Array | None:
         return None
     floats = values.all_floats([cell or NAN for cell in every]) if _only_texts(every) else None
     numbers = np.array(floats, dtype=np.float64)
-    plain = floats is not None and np.isnan(numbers).sum() == every.count("") + every.count(None)  # none says "nan"
+    plain = floats is not None and np.isnan(numbers).sum() == every.count("") + every.count(
+        None
+    )  # none says "nan"
     return numbers if plain else None
 
 
@@ -368,7 +404,9 @@ def signs(terms: list[str], places: int) -> tuple[float, ...]:
     return tuple(total) if len(terms) == 1 else tuple(value / norm for value in total)
 
 
-KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Number, Boolean, Category, Hashed, Date, Text, Late)}
+KINDS: dict[str, type[Column]] = {
+    kind.kind: kind for kind in (Number, Boolean, Category, Hashed, Date, Text, Late)
+}
 
 
 def column_of_json(data: Mapping[str, Any]) -> Column:
@@ -378,7 +416,8 @@ def column_of_json(data: Mapping[str, Any]) -> Column:
     if kind is None:
         raise InputError(f"a column of the kind {data.get('kind')!r}")
     column = of_json(kind, fields)
-    turns, form = getattr(column, "turns", ()), getattr(column, "form", "number")
+    turns = getattr(column, "turns", ())
+    form = getattr(column, "form", "number")
     known = set(turns) <= PERIODS.keys() and form in (*values.DATE_FORMS, "number")
     if not known or not 1 <= getattr(column, "places", 1) <= MOST_PLACES:
         raise InputError(f"the column {column!r}")
@@ -460,7 +499,8 @@ class TableEncoder:
     @property
     def spans(self) -> list[tuple[int, int]]:
         """First number and width of each column as trees see it; not of texts and of flags for gaps."""
-        spans, at = [], 0
+        spans = []
+        at = 0
         for column in self.columns:
             width = len(column.parts)
             if isinstance(column, Category):
@@ -477,12 +517,17 @@ class TableEncoder:
         forms = {
             column: date_form(cells, column.form)
             for column in self.used
-            if isinstance(column, Date) and column.form != "number" and (cells := column_of(column.name)) is not None
+            if isinstance(column, Date)
+            and column.form != "number"
+            and (cells := column_of(column.name)) is not None
         }
         if all(column.form == form for column, form in forms.items()):
             return self
         columns, own = (
-            tuple(replace(column, form=forms[column]) if column in forms else column for column in every)
+            tuple(
+                replace(column, form=forms[column]) if column in forms else column
+                for column in every
+            )
             for every in (self.columns, self.own)
         )
         return replace(self, columns=columns, own=own)
@@ -520,7 +565,8 @@ class TableEncoder:
         """
         numbers, bad = self.as_written(table.column).read(table.column, len(table), fitting)
         if bad:
-            raise InputError(together([f"{where}, {table.place(row)}, {error}" for row, error in bad]))
+            places = ((f"{where}, {table.place(row)}", str(error)) for row, error in bad)
+            raise InputError(together(grouped(places)))
         return numbers
 
     def read(
@@ -552,7 +598,9 @@ class TableEncoder:
         """What is wrong with a row or table of these names: it may lack columns, but not all of them."""
         if any(name in names for name in self.names):
             return ""
-        return f"none of the model's columns is there ({', '.join(self.names[:8])}); give them by name"
+        return (
+            f"none of the model's columns is there ({', '.join(self.names[:8])}); give them by name"
+        )
 
     def missing_from(self, names: Collection[Any], *, keys: bool = False) -> str:
         """Which columns a table with these names lacks, for a person, and which it has instead; empty if none.
@@ -565,9 +613,13 @@ class TableEncoder:
         unknown = [name for name in names if name not in self._known]
         if not missing:
             return ""
-        renamed = f"; the model does not know {', '.join(map(repr, unknown[:8]))}: was a column renamed?"
+        renamed = (
+            f"; the model does not know {', '.join(map(repr, unknown[:8]))}: was a column renamed?"
+        )
         gap = "a gap" if keys else "a gap in every row"
-        return f"no column {', '.join(map(repr, missing[:8]))}, {gap}" + (renamed if unknown else "")
+        return f"no column {', '.join(map(repr, missing[:8]))}, {gap}" + (
+            renamed if unknown else ""
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Everything."""
@@ -581,20 +633,32 @@ class TableEncoder:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TableEncoder:
         """The inverse; data from a file is not trusted."""
-        left_out, lacking = dict(data["left_out"]), dict(data["lacking"])
+        left_out = dict(data["left_out"])
+        lacking = dict(data["lacking"])
         if not all(isinstance(text, str) for text in (*left_out, *left_out.values(), *lacking)):
             raise InputError("a table whose names are no text")
         columns, own = ([column_of_json(each) for each in data[key]] for key in ("columns", "own"))
         names = [column.name for column in (*columns, *own)]
         if len(set(names)) < len(names) or not names:
             raise InputError("a table without columns, or with one of them twice")
-        return cls(tuple(columns), left_out, tuple(own), {str(k): tuple(map(str, v)) for k, v in lacking.items()})
+        return cls(
+            tuple(columns),
+            left_out,
+            tuple(own),
+            {str(k): tuple(map(str, v)) for k, v in lacking.items()},
+        )
 
     def rows(self) -> list[tuple[str, str]]:
         """A line a column: its name and what it becomes, or why it does not."""
         return [
-            *((column.name, str(column) + (", with gaps" if column.gaps else "")) for column in self.columns),
-            *((column.name, f"{column!s}; starts free: nothing to transfer") for column in self.own),
+            *(
+                (column.name, str(column) + (", with gaps" if column.gaps else ""))
+                for column in self.columns
+            ),
+            *(
+                (column.name, f"{column!s}; starts free: nothing to transfer")
+                for column in self.own
+            ),
             *((name, f"left out: {why}") for name, why in self.left_out.items()),
         ]
 
@@ -604,14 +668,20 @@ class TableEncoder:
         for why in dict.fromkeys(self.left_out.values()):
             names = [name for name, reason in self.left_out.items() if reason == why]
             lines.append(f"left out, {why}: {', '.join(names)}")
-        lines += [f"column {column.name!r} {ODD_DATE}; it is a category" for column in self.used if column.like_dates]
+        lines += [
+            f"column {column.name!r} {ODD_DATE}; it is a category"
+            for column in self.used
+            if column.like_dates
+        ]
         for name, domains in (self.lacking or {}).items():
             lines.append(f"column {name!r} is not in {', '.join(domains)}")
         return lines
 
     def __repr__(self) -> str:
         lines = [f"  {name}: {what}" for name, what in self.rows()]
-        return "\n".join([f"TableEncoder: {len(self.used)} columns become {self.width} numbers", *lines])
+        return "\n".join(
+            [f"TableEncoder: {len(self.used)} columns become {self.width} numbers", *lines]
+        )
 
 
 # -- from the tables of all domains to an encoder ----------------------------------------------------------------------
@@ -621,15 +691,23 @@ DIFFERENT = 0.9  # share of different values from which a text tells rows apart,
 FEW_ROWS = 10  # with fewer, values that are all different mean nothing
 FIRST_CELLS = 50  # by which forms of dates are tried
 CATEGORIES = 32  # places of their own; with more values a column is hashed
+ENTITIES = 256  # places of entities
 RARE = 2  # rows: a value that fewer have is as good as unknown
-HASHED, TEXT = 32, 256  # places
+HASHED = 32  # places
+TEXT = 256
 WORDS = 4  # a text has more of them, a category seldom
 ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|key|nr|number)$|[a-z]I[dD]$|^index$", re.IGNORECASE)
-CONSTANT, EMPTY = "constant", "empty"
-LIKE_A_DATE = re.compile(r"\d{1,4}([-/.])(\d{1,2}|[a-z]{3,9})\1\d{1,4}\b|^[a-z]{3,9}\.? \d{1,2},? \d{4}", re.IGNORECASE)
+CONSTANT = "constant"
+EMPTY = "empty"
+LIKE_A_DATE = re.compile(
+    r"\d{1,4}([-/.])(\d{1,2}|[a-z]{3,9})\1\d{1,4}\b|^[a-z]{3,9}\.? \d{1,2},? \d{4}", re.IGNORECASE
+)
 ODD_DATE = "looks like a date that is written otherwise (write 2024-01-31 or 2024-01-31T12:00)"
-ID, ALL_DIFFERENT, LONG_TEXT = "id-like", "all different", "text (--text NAME uses its words)"
-NOT_HERE, NO_SOURCE = "the target does not have it", "no source has it"
+ID = "id-like"
+ALL_DIFFERENT = "all different"
+LONG_TEXT = "text (--column text=NAME uses its words)"
+NOT_HERE = "the target does not have it"
+NO_SOURCE = "no source has it"
 Cells = list[Any] | Array  # those of a column that are not empty: an array if all are floats
 
 
@@ -645,6 +723,10 @@ class TableOptions:
         Columns that are identifiers, moments, or texts whose words count.
     new
         Columns that no row has yet, learned from their first value on.
+    entity
+        Columns whose values are names, also where they are written as numbers: categories.
+    na
+        No columns, but what stands for a gap in any of them, beside empty cells, NA, null and the like.
 
     Examples
     --------
@@ -658,6 +740,8 @@ class TableOptions:
     time: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
+    entity: tuple[str, ...] = ()
+    na: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Any) -> TableOptions:
@@ -665,23 +749,33 @@ class TableOptions:
         if table is None or isinstance(table, TableOptions):
             return table or cls()
         if not isinstance(table, Mapping):
-            raise InputError(f"table={table!r}: give a dict with some of {', '.join(cls.__dataclass_fields__)}")
+            raise InputError(
+                f"table={table!r}: give a dict with some of {', '.join(cls.__dataclass_fields__)}"
+            )
         for key in table:
             if key not in cls.__dataclass_fields__:
                 raise unknown("option of table", key, cls.__dataclass_fields__)
         options = cls(**{key: _names(key, value) for key, value in table.items()})
+        options = replace(options, na=tuple(map(category, options.na)))
         roles: dict[str, str] = {}
-        for role, names in asdict(options).items():
+        for role, names in options.roles.items():
             for name in names:
                 if name in roles:
-                    raise InputError(f"the column {name!r} cannot be both {roles[name]} and {role}; name it once")
+                    raise InputError(
+                        f"the column {name!r} cannot be both {roles[name]} and {role}; name it once"
+                    )
                 roles[name] = role
         return options
 
     @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """Columns by what was said about them."""
+        return {role: names for role, names in asdict(self).items() if role != "na"}
+
+    @property
     def named(self) -> tuple[str, ...]:
         """All columns that are named."""
-        return tuple(name for names in asdict(self).values() for name in names)
+        return tuple(name for names in self.roles.values() for name in names)
 
 
 def _names(key: str, value: Any) -> tuple[str, ...]:
@@ -729,17 +823,27 @@ def learn(
         if name not in names and name not in options.new:
             raise unknown("column", name, names)
     if options.new and not own_columns:
-        raise InputError(f"new={list(options.new)}: this method cannot learn columns that no source has; use hedgerow")
-    late = [name for name in options.new if not any(len(_filled(domain, name)) for domain in domains)]
+        raise InputError(
+            f"new={list(options.new)}: this method cannot learn columns that no source has; use hedgerow"
+        )
+    late = [
+        name
+        for name in options.new
+        if not any(len(filled(domain.table, name, options.na)) for domain in domains)
+    ]
     columns: list[Column] = []
-    own: list[Column] = [Late(name) for name in late]
+    own: list[Column] = [Late(name, na=options.na) for name in late]
     left_out: dict[str, str] = {}
     lacking: dict[str, tuple[str, ...]] = {}
     for name in names:
-        filled = [_filled(domain, name) for domain in domains]
-        in_source, in_target = any(map(len, filled[: len(sources)])), target is None or len(filled[-1]) > 0
-        gaps = any(0 < len(cells) < len(domain.table) for cells, domain in zip(filled, domains, strict=True))
-        column = None if name in late else recognised(name, filled, gaps, options)
+        cells = [filled(domain.table, name, options.na) for domain in domains]
+        in_source = any(map(len, cells[: len(sources)]))
+        in_target = target is None or len(cells[-1]) > 0
+        gaps = any(
+            0 < len(own_cells) < len(domain.table)
+            for own_cells, domain in zip(cells, domains, strict=True)
+        )
+        column = None if name in late else recognised(name, cells, gaps, options)
         if isinstance(column, Column):
             if not sources or (in_source and in_target):
                 columns.append(column)
@@ -749,61 +853,104 @@ def learn(
                 column = NOT_HERE if in_source else NO_SOURCE
         if isinstance(column, str):
             left_out[name] = column
-        elif not all(map(len, filled)):
-            without = [domain.where for cells, domain in zip(filled, domains, strict=True) if not len(cells)]
-            lacking[name] = tuple(without)
+        elif not all(map(len, cells)):
+            lacking[name] = tuple(
+                domain.where
+                for own_cells, domain in zip(cells, domains, strict=True)
+                if not len(own_cells)
+            )
     _check(columns, own, domains, left_out)
     encoder = TableEncoder(tuple(columns), left_out, tuple(own), lacking)
-    numbers, problems = [], []
+    numbers = []
+    problems = []
     for domain in domains:
         column_of = domain.table.column
         rows, bad = encoder.as_written(column_of).read(column_of, len(domain.table), absent=True)
         numbers.append(rows)
-        problems += [f"{domain.where}, {domain.table.place(row)}, {error}" for row, error in bad]
+        problems += [
+            (f"{domain.where}, {domain.table.place(row)}", str(error)) for row, error in bad
+        ]
     if problems:
-        raise InputError(together(problems))
+        raise InputError(
+            f"{together(grouped(problems))}; --na VALUE takes a value for a gap, --column drop=NAME leaves a column out"
+        )
     return encoder, numbers
 
 
-def _filled(domain: Named, name: str) -> Cells:
-    """The cells of a column that are not empty; none if the domain does not have it."""
-    column = domain.table.column(name)
+def filled(table: Frame, name: str, na: Collection[str] = ()) -> Cells:
+    """The cells of a column that are not empty and do not stand for a gap; none if the table does not have it."""
+    column = table.column(name)
     if column is None:
         return []
     if column.dtype.kind == "f":
-        return np.asarray(column[~np.isnan(column)])
-    return [cell for cell in column.tolist() if not is_empty(cell)]
+        return np.asarray(column[~(np.isnan(column) | np.isin(column, numbers_in(na)))])
+    return [cell for cell in column.tolist() if not is_empty(cell) and category(cell) not in na]
 
 
-def _check(columns: list[Column], own: list[Column], domains: Sequence[Named], left_out: dict[str, str]) -> None:
+def numbers_in(na: Collection[str]) -> list[float]:
+    """Those of the texts that are numbers."""
+    return [value for value in map(as_float, na) if value is not None]
+
+
+def _check(
+    columns: list[Column], own: list[Column], domains: Sequence[Named], left_out: dict[str, str]
+) -> None:
     """Refuse tables of which nothing can be transferred."""
     if columns:
         return
     if own:
-        tables = "; ".join(f"{domain.where} has {', '.join(domain.table.names[:8])}" for domain in domains)
-        raise InputError(f"no column is both in a source and in the target: nothing can be transferred ({tables})")
+        tables = "; ".join(
+            f"{domain.where} has {', '.join(domain.table.names[:8])}" for domain in domains
+        )
+        raise InputError(
+            f"no column is both in a source and in the target: nothing can be transferred ({tables})"
+        )
     reasons = ", ".join(f"{name} ({why})" for name, why in left_out.items()) or "there is none"
-    raise InputError(f"no column can be used: {reasons}; --keep NAME (table={{'keep': [..]}}) keeps one all the same")
+    raise InputError(
+        f"no column can be used: {reasons}; --column keep=NAME (table={{'keep': [..]}}) keeps one"
+    )
 
 
-def recognised(name: str, domains: Sequence[Cells], gaps: bool, options: TableOptions) -> Column | str:
+def recognised(
+    name: str, domains: Sequence[Cells], gaps: bool, options: TableOptions
+) -> Column | str:
     """The column of these cells, which are not empty, domain by domain; or the reason to leave it out."""
+    column = _recognised(name, domains, gaps, options)
+    return replace(column, na=options.na) if isinstance(column, Column) else column
+
+
+def _recognised(
+    name: str, domains: Sequence[Cells], gaps: bool, options: TableOptions
+) -> Column | str:
     if name in options.drop or name in options.id:
         return "dropped" if name in options.drop else "id"
     if not any(map(len, domains)):
         return EMPTY
     kept = name in options.keep
+    if name in options.entity:
+        return _text(
+            name, domains, [cell for some in domains for cell in some], gaps, True, ENTITIES
+        )
     if name in options.text:
         return Text(name, places=TEXT, gaps=gaps)
     if name in options.time:
-        return _date(name, domains, gaps) or Date(name, *_span(list(map(number, chain(*domains)))), "number", gaps=gaps)
+        return _date(name, domains, gaps) or Date(
+            name, *_span(list(map(number, chain(*domains)))), "number", gaps=gaps
+        )
     if not kept and not gaps and all(map(_is_constant, domains)):
         return CONSTANT
-    floats = [domain for domain in domains if isinstance(domain, np.ndarray) and np.isfinite(domain).all()]
-    if len(floats) + sum(not len(domain) for domain in domains if isinstance(domain, list)) < len(domains):
+    floats = [
+        domain for domain in domains if isinstance(domain, np.ndarray) and np.isfinite(domain).all()
+    ]
+    if len(floats) + sum(not len(domain) for domain in domains if isinstance(domain, list)) < len(
+        domains
+    ):
         every = [cell for domain in domains for cell in domain]
-        count, n = sum(as_float(cell) is not None for cell in every), len(every)
-        if all(type(cell) is bool for cell in every) or (count < n and all(truth(cell) is not None for cell in every)):
+        count = sum(as_float(cell) is not None for cell in every)
+        n = len(every)
+        if all(type(cell) is bool for cell in every) or (
+            count < n and all(truth(cell) is not None for cell in every)
+        ):
             return Boolean(name, gaps=gaps)
         if count < n and (n < FEW_ROWS or count < MOST_ALIKE * n):
             return _date(name, domains, gaps) or _text(name, domains, every, gaps, kept)
@@ -818,10 +965,20 @@ def _is_constant(cells: Cells) -> bool:
     return len(set(map(category, cells))) <= 1
 
 
-def _text(name: str, domains: Sequence[Cells], every: list[Any], gaps: bool, kept: bool) -> Column | str:
+def _text(
+    name: str,
+    domains: Sequence[Cells],
+    every: list[Any],
+    gaps: bool,
+    kept: bool,
+    places: int = HASHED,
+) -> Column | str:
     """Categories, unless the values tell rows apart and nothing else."""
-    n, counts = len(every), Counter(map(category, every))
-    different = sum(len(set(map(category, domain))) for domain in domains)  # domains may have the same ids
+    n = len(every)
+    counts = Counter(map(category, every))
+    different = sum(
+        len(set(map(category, domain))) for domain in domains
+    )  # domains may have the same ids
     dates = 2 * sum(LIKE_A_DATE.search(text) is not None for text in counts) > len(counts)
     if not kept and n >= FEW_ROWS and different >= DIFFERENT * n:
         if dates:
@@ -832,7 +989,7 @@ def _text(name: str, domains: Sequence[Cells], every: list[Any], gaps: bool, kep
         return ID
     common = sorted(value for value, count in counts.items() if count >= RARE or n < FEW_ROWS)
     if len(common) > CATEGORIES or not common:
-        return Hashed(name, places=HASHED, gaps=gaps, like_dates=dates)
+        return Hashed(name, places=places, gaps=gaps, like_dates=dates)
     return Category(name, tuple(common), gaps=gaps, like_dates=dates)
 
 
@@ -841,7 +998,11 @@ def _counts_rows(name: str, domains: Sequence[Array]) -> bool:
     for domain in domains:
         if not (domain == np.floor(domain)).all() or len(np.unique(domain)) < len(domain):
             return False
-        if len(domain) >= FEW_ROWS and not ID_NAME.search(name) and domain.max() - domain.min() >= len(domain):
+        if (
+            len(domain) >= FEW_ROWS
+            and not ID_NAME.search(name)
+            and domain.max() - domain.min() >= len(domain)
+        ):
             return False
     return any(len(domain) >= FEW_ROWS for domain in domains)
 
@@ -853,7 +1014,9 @@ def _date(name: str, domains: Sequence[Cells], gaps: bool) -> Column | None:
         first = domain[:FIRST_CELLS]  # most columns of text are no dates, which a few cells tell
         if len(first) and 2 * sum(moment(cell, form) is not None for cell in first) < len(first):
             return None
-    moments = [moment(cell, form) for domain, form in zip(domains, forms, strict=True) for cell in domain]
+    moments = [
+        moment(cell, form) for domain, form in zip(domains, forms, strict=True) for cell in domain
+    ]
     dates = len(moments) - moments.count(None)
     if dates < (MOST_ALIKE * len(moments) if len(moments) >= FEW_ROWS else len(moments)):
         return None
@@ -867,5 +1030,9 @@ def _span(seconds: Sequence[float | None]) -> tuple[float, tuple[str, ...]]:
     if not known:  # every cell will be reported
         return 0.0, ()
     span = max(known) - min(known)
-    within = {turn: {round(value % length, 3) for value in known} for turn, length in PERIODS.items()}
-    return min(known), tuple(turn for turn, times in within.items() if span >= PERIODS[turn] / 2 and len(times) > 1)
+    within = {
+        turn: {round(value % length, 3) for value in known} for turn, length in PERIODS.items()
+    }
+    return min(known), tuple(
+        turn for turn, times in within.items() if span >= PERIODS[turn] / 2 and len(times) > 1
+    )

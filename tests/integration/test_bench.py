@@ -13,14 +13,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from bench import pages, scale
+from bench import pages
 from bench.record import Row, latest, record, rows
 
 ROOT = Path(__file__).parents[2]
-NEEDS_DATA = ("plain", "jda", "nine", "dask")  # tasks of the paper
-SAME = ("different", "other labels", "other predictions", "live unlike replay", "lost")  # whatever the size: 0
+NEEDS_DATA = ("plain", "jda", "nine", "sources")  # tasks of the paper
+SAME = (
+    "different",
+    "other labels",
+    "other predictions",
+    "live unlike replay",
+    "lost",
+)  # whatever the size: 0
 pytestmark = [pytest.mark.slow]
 
 
@@ -31,7 +38,9 @@ def test_a_benchmark_runs_and_writes_rows(name, tmp_path, request):
     if name == "spark" and shutil.which("java") is None:
         pytest.skip("no Java: apt-get install openjdk-17-jre-headless")
     command = [sys.executable, "-m", "bench", name, "--quick", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=500, env=os.environ, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=500, env=os.environ, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = rows(name, tmp_path)
     assert lines == latest(lines)
@@ -39,9 +48,13 @@ def test_a_benchmark_runs_and_writes_rows(name, tmp_path, request):
         assert line["machine"]
         assert line["command"].startswith(f"python -m bench {name}")
         assert line["load"] >= 0
-        numbers = [v for v in line["figures"].values() if isinstance(v, int | float) and not isinstance(v, bool)]
+        numbers = [
+            v
+            for v in line["figures"].values()
+            if isinstance(v, int | float) and not isinstance(v, bool)
+        ]
         assert numbers
-        assert all(0 <= value < 1e12 for value in numbers), line["figures"]
+        assert np.isfinite(numbers).all(), line["figures"]
         assert [line["figures"].get(key, 0) for key in SAME] == [0] * len(SAME)
     assert len(list(pages.table(lines))) == len(lines) + 2
 
@@ -62,31 +75,16 @@ def test_the_page_is_that_of_the_rows(tmp_path, monkeypatch):
     (tmp_path / "bench").mkdir()
     monkeypatch.setattr(pages, "ROOT", tmp_path)
     pages.write()
-    assert (tmp_path / "bench" / "RESULTS.md").read_text() == (ROOT / "bench" / "RESULTS.md").read_text()
-
-
-def test_the_simulated_page_is_that_of_the_rows(tmp_path):
-    """If it fails: python -m bench.scale."""
-    page = Path(shutil.copy(ROOT / "docs" / "how-far-it-goes.md", tmp_path))
-    scale.write(page)
-    assert page.read_text() == (ROOT / "docs" / "how-far-it-goes.md").read_text()
-
-
-def test_the_simulation_does_what_its_parts_allow():
-    """Below capacity everything is answered, beyond it what the slowest part can do; twice the workers, twice that."""
-    one, two = (scale.cluster("fits", workers, slow=0.0) for workers in (4, 8))
-    assert two.capacity[0] == pytest.approx(2 * one.capacity[0], rel=0.01)
-    below, beyond = one.run(0.5 * one.capacity[0], 20.0), one.run(1.5 * one.capacity[0], 20.0)
-    assert below["rows/s"] == pytest.approx(0.5 * one.capacity[0], rel=0.05)
-    assert beyond["rows/s"] == pytest.approx(one.capacity[0], rel=0.1)
-    assert beyond["p99"] > 3 * below["p99"]
-    assert scale.cluster("billion", 1).misses > 0.99
-    assert scale.cluster("fits", 1).misses == 0
+    assert (tmp_path / "bench" / "RESULTS.md").read_text() == (
+        ROOT / "bench" / "RESULTS.md"
+    ).read_text()
 
 
 def test_the_walk_of_a_row_is_traced():
     command = [sys.executable, "-m", "bench.walk", "--methods", "hedgerow", "--paths", "live"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=200, check=True)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, timeout=200, check=True
+    )
     assert re.search(r"predict_one: \d+ files, \d+ hops back", done.stdout)
     assert "learn_one" in done.stdout
 

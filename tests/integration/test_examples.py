@@ -11,8 +11,7 @@ import pytest
 from support.command import PYTHON, environment
 
 from hedgerow.align import ALIGNERS
-from hedgerow.checks import check_aligner, check_method
-from hedgerow.methods import METHODS
+from hedgerow.testing import check_aligner, check_method
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
@@ -22,24 +21,32 @@ def slow(path: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=pytest.mark.slow if slow(path) else (), id=path.stem) for path in EXAMPLES]
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow if slow(path) else (), id=path.stem)
+        for path in EXAMPLES
+    ],
 )
 def test_it_runs(path, request):
     if "HEDGEROW_DATA" in path.read_text():
         request.getfixturevalue("data_dir")
-    done = subprocess.run([*PYTHON, path], capture_output=True, text=True, timeout=120, env=environment())
+    done = subprocess.run(
+        [*PYTHON, path], capture_output=True, text=True, timeout=120, env=environment()
+    )
     assert done.returncode == 0, done.stderr
     assert "mistakes" in done.stdout
 
 
 def test_the_aligner_of_the_example_obeys_the_laws():
-    spec = importlib.util.spec_from_file_location("own_method", EXAMPLES[0].parent / "own_method.py")
+    spec = importlib.util.spec_from_file_location(
+        "own_method", EXAMPLES[0].parent / "own_method.py"
+    )
     module = importlib.util.module_from_spec(spec)
     with registered_only_here():
         spec.loader.exec_module(module)
         check_aligner(module.PCA(dim=3))
         check_aligner(module.PCA())
-        check_method("pca", dim=3)
+        check_method(module.pca, dim=3)
 
 
 @contextmanager
@@ -48,4 +55,3 @@ def registered_only_here():
         yield
     finally:
         ALIGNERS.unregister("pca")
-        METHODS.unregister("pca")

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from hedgerow import Domain, InputError, OnlineTransferClassifier, load, split, watch
-from hedgerow.show import advice
+from hedgerow import Domain, OnlineTransferClassifier, load, split
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +32,9 @@ def test_a_fitted_model_shows_itself(fitted):
     assert f"at most {clf.bound_:.1f}" in page
     count = max(int((clf.weights_.array >= 0.001).sum()), 3)
     assert page.count("<rect") == count + len(clf.source_names_)
-    assert (f"and {len(clf.expert_names_) - count} more" in page) == (count < len(clf.expert_names_))
-    assert "What to try next" in page
+    assert (f"and {len(clf.expert_names_) - count} more" in page) == (
+        count < len(clf.expert_names_)
+    )
     assert clf._repr_mimebundle_()["text/html"] == page
 
 
@@ -66,19 +66,8 @@ def test_before_any_label_it_says_so(fitted):
     domains = load("digits")
     clf = OnlineTransferClassifier("homotlms").fit_domains([domains["thin"]])
     assert "no label learned yet" in clf._repr_html_()
-    assert any("predict_then_learn" in line for line in advice(clf))
     cold = OnlineTransferClassifier("pa").partial_fit(np.eye(3), [0, 1, 0])
     assert "0 sources" in cold._repr_html_()
-
-
-def test_advice_names_the_source_that_is_far():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    near = [Domain(name, rng.normal(size=(60, 4)) + y[:, None], y) for name in "ab"]
-    far = Domain("odd", rng.normal(size=(60, 4)) - 9 * y[:, None], y)
-    clf = OnlineTransferClassifier("homotlms", preprocess=()).fit_domains([*near, far], near[0])
-    clf.predict_then_learn(near[1].X, y)
-    assert any("'odd'" in line for line in advice(clf))
 
 
 def test_plot_draws_what_the_model_says(fitted):
@@ -87,74 +76,45 @@ def test_plot_draws_what_the_model_says(fitted):
     clf, _ = fitted
     weights, apart = clf.plot()
     drawn = {
-        label.get_text(): bar.get_width() for label, bar in zip(weights.get_yticklabels(), weights.patches, strict=True)
+        label.get_text(): bar.get_width()
+        for label, bar in zip(weights.get_yticklabels(), weights.patches, strict=True)
     }
     assert drawn == pytest.approx(dict(clf.weights_))
-    assert [bar.get_width() for bar in apart.patches][::-1] == pytest.approx(list(clf.discrepancy_.values()))
+    assert [bar.get_width() for bar in apart.patches][::-1] == pytest.approx(
+        list(clf.discrepancy_.values())
+    )
     import matplotlib.pyplot as plt
 
     plt.close("all")
-
-
-# -- while a stream runs ----------------------------------------------------------------------------------------
-
-
-def test_watching_prints_plain_lines_and_changes_no_prediction(fitted, capsys):
-    clf, stream = fitted
-    one = OnlineTransferClassifier.from_bytes(clf.to_bytes())
-    two = OnlineTransferClassifier.from_bytes(clf.to_bytes())
-    X, y = stream.X[120:230], stream.y[120:230]
-    found = watch(one, X, y, every=40)
-    assert np.array_equal(found.predictions, two.predict_then_learn(X, y))
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["40", "80", "110"]
-    assert "\x1b" not in "".join(lines)
-    wrong = found.predictions != y
-    assert found.so_far == pytest.approx([wrong[:40].mean(), wrong[:80].mean(), wrong.mean()])
-    assert found.newest == pytest.approx([wrong[:40].mean(), wrong[40:80].mean(), wrong[80:].mean()])
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"y": None}, "give its labels"),
-        ({"every": 0}, "every=0"),
-        ({"y": [1, 2]}, "10 rows and 2 labels"),
-    ],
-)
-def test_bad_streams_are_refused_before_anything_is_learned(fitted, given, words):
-    clf, stream = fitted
-    seen = clf.seen_
-    with pytest.raises(InputError, match=words):
-        watch(clf, stream.X[:10], **{"y": stream.y[:10], **given})
-    with pytest.raises(InputError, match="its own"):
-        watch(clf, stream, stream.y)
-    assert clf.seen_ == seen
 
 
 def test_nothing_of_this_is_imported_by_fitting():
     code = (
         "import sys; from hedgerow import OnlineTransferClassifier as C; import numpy as np\n"
         "C('pa').fit(np.eye(4), [0, 1, 0, 1])\n"
-        "print([m for m in ('IPython', 'matplotlib', 'hedgerow.show') if m in sys.modules])"
+        "print([m for m in ('IPython', 'matplotlib', 'hedgerow.task') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
 CELLS = [
-    "from hedgerow import OnlineTransferClassifier, load, split, watch\n"
+    "from hedgerow import OnlineTransferClassifier, load, split\n"
     "domains = load('digits')\n"
     "warmup, stream = split(domains['shifted'], warmup=0.3, seed=0)\n"
     "clf = OnlineTransferClassifier('oddm').fit_domains([domains['tilted'], domains['faded']], warmup)\n"
     "clf",
-    "found = watch(clf, stream, every=50)",
+    "clf.predict_then_learn(stream.X, stream.y)\nclf",
     "clf.plot();",
 ]
 
 
 @pytest.fixture(scope="module")
 def notebook():
-    missing = [name for name in ("nbclient", "nbformat", "ipykernel") if importlib.util.find_spec(name) is None]
+    missing = [
+        name
+        for name in ("nbclient", "nbformat", "ipykernel")
+        if importlib.util.find_spec(name) is None
+    ]
     if missing:
         pytest.skip(f"a notebook is executed: pip install {' '.join(missing)}")
     import nbformat
@@ -169,13 +129,11 @@ def notebook():
 
 
 @pytest.mark.slow
-def test_a_real_notebook_shows_model_stream_and_plot(notebook):
+def test_a_real_notebook_shows_model_and_plot(notebook):
     first, second, third = notebook.cells
     assert "no label learned yet" in first.outputs[-1]["data"]["text/html"]
-    (live,) = [output for output in second.outputs if output["output_type"] == "display_data"]
-    assert "<polyline" in live["data"]["text/html"]
     labels = len(split(load("digits")["shifted"], warmup=0.3, seed=0)[1])
-    assert f"mistakes in {labels} labels" in live["data"]["text/html"]  # the last picture, in the place of the first
+    assert f"mistakes in {labels} labels" in second.outputs[-1]["data"]["text/html"]
     assert "image/png" in third.outputs[-1]["data"]
 
 
@@ -183,16 +141,25 @@ def test_a_real_notebook_shows_model_stream_and_plot(notebook):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_in_a_browser_it_is_readable_in_both_themes(notebook, theme, tmp_path):
     if not shutil.which("chromium") or importlib.util.find_spec("playwright") is None:
-        pytest.skip("the picture is looked at in a browser: apt-get install chromium, pip install playwright")
+        pytest.skip(
+            "the picture is looked at in a browser: apt-get install chromium, pip install playwright"
+        )
     from playwright.sync_api import sync_playwright
 
-    live = notebook.cells[1].outputs[0]["data"]["text/html"]
+    live = notebook.cells[1].outputs[-1]["data"]["text/html"]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = browser.new_context(color_scheme=theme, viewport={"width": 800, "height": 900}).new_page()
-        page.set_content(f"<body data-jp-theme-light={'true' if theme == 'light' else 'false'}>{live}</body>")
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_context(
+            color_scheme=theme, viewport={"width": 800, "height": 900}
+        ).new_page()
+        page.set_content(
+            f"<body data-jp-theme-light={'true' if theme == 'light' else 'false'}>{live}</body>"
+        )
         style = page.eval_on_selector(
-            ".hedgerow-card", "n => [getComputedStyle(n).color, getComputedStyle(n).backgroundColor]"
+            ".hedgerow-card",
+            "n => [getComputedStyle(n).color, getComputedStyle(n).backgroundColor]",
         )
         widths = page.eval_on_selector_all(
             ".hedgerow-card rect", "all => all.map(r => r.getBoundingClientRect().width)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ from support.laws import fitted, make_task
 
 PLUGIN = """
 from dataclasses import dataclass
-from hedgerow.heads import StepwiseHead
+from hedgerow.heads import StepwiseHead, register_head
 
 @dataclass(frozen=True)
 class Plugged(StepwiseHead):
@@ -18,37 +19,39 @@ class Plugged(StepwiseHead):
 
     def step(self, W, z, y, f):
         W[y] += self.rate * z
+
+register_head("plugged", Plugged)
 """
 
 USE = """
 import sys
 import numpy as np
-from hedgerow import OnlineTransferClassifier
+from hedgerow import OnlineTransferClassifier, PaperOptions
 X, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
 if sys.argv[1] == "save":
-    clf = OnlineTransferClassifier("homotlms", head="plugged").fit(X, y).partial_fit(X, y)
-    assert type(clf.learner_.plan.head).__module__ == "plugin_for_test"
+    clf = OnlineTransferClassifier("homotlms", options=PaperOptions(head="plugged")).fit(X, y).partial_fit(X, y)
+    assert type(clf.learner_.plan.head).__module__ == "hedgerow_plugin_plugged"
     clf.save(sys.argv[2])
 else:
-    assert "plugin_for_test" not in sys.modules
+    assert "hedgerow_plugin_plugged" not in sys.modules
     clf = OnlineTransferClassifier.load(sys.argv[2])
     assert clf.learn_one(X[0], 1).seen_ == 31
-    assert "plugin_for_test" in sys.modules
+    assert "hedgerow_plugin_plugged" in sys.modules
 """
 
 
-def test_an_entry_point_is_found_by_its_name(tmp_path):
-    """A package that is installed and never imported: its head can be asked for, and a file that has it can be read."""
-    (tmp_path / "plugin_for_test.py").write_text(PLUGIN)
-    info = tmp_path / "plugin_for_test-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-for-test\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[hedgerow.heads]\nplugged = plugin_for_test:Plugged\n")
-    (tmp_path / "use.py").write_text(USE)  # its folder is where Python looks first
+def test_a_plug_in_file_is_run_when_one_of_its_names_is_asked_for(tmp_path):
+    """Its head can be asked for, and a model file that has it can be read, in a process that imports nothing of it."""
+    plugin = tmp_path / "plugged.py"
+    plugin.write_text(PLUGIN)
+    (tmp_path / "use.py").write_text(USE)
+    known = {**os.environ, "HEDGEROW_PLUGINS": str(plugin)}
     for verb in ("save", "load"):
         command = [sys.executable, str(tmp_path / "use.py"), verb, str(tmp_path / "model")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=known)
         assert done.returncode == 0, done.stderr
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert "the head 'plugged', which is not registered here" in done.stderr
 
 
 @pytest.mark.parametrize("method", ["hedgerow", "oddm"])
@@ -57,7 +60,9 @@ def test_a_new_process_loads_what_this_one_saved(method, tmp_path):
     task = make_task(0)
     fitted(task, method).partial_fit(task.X, task.y).save(tmp_path / "model")
     script = f"from hedgerow import OnlineTransferClassifier as C; print(C.load({str(tmp_path / 'model')!r}).seen_)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
+    )
     assert (done.stdout, done.stderr) == ("50\n", "")
 
 
@@ -67,7 +72,7 @@ def test_a_bare_core_is_enough_for_the_library():
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"typer", "rich", "h5py", "pooch", "pyarrow", "matplotlib", "fastapi", "pandas"}:
+        if name.partition(".")[0] in {"cyclopts", "rich", "h5py", "pyarrow", "matplotlib", "starlette", "pandas"}:
             raise ImportError(name)
 sys.meta_path.insert(0, Refuse())
 import hedgerow
@@ -85,7 +90,7 @@ def test_a_pipeline_without_skops_says_what_to_install():
 import sys
 sys.modules["skops"] = None
 import numpy as np
-from hedgerow import OnlineTransferClassifier
+from hedgerow import OnlineTransferClassifier, PaperOptions
 from hedgerow.pipeline import make_online_pipeline
 X = np.random.default_rng(0).normal(size=(20, 3))
 make_online_pipeline("passthrough", OnlineTransferClassifier("pa")).fit(X, X[:, 0] > 0).save("here")

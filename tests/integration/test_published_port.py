@@ -26,6 +26,9 @@ def test_other_targets_agree_with_the_published_port(data_dir, target):
     for seed in range(20):
         order = np.random.default_rng(seed).permutation(len(stream))
         clf = copy.deepcopy(fitted)
-        rates.append(100 * np.mean(clf.predict_then_learn(stream.X[order], stream.y[order]) != stream.y[order]))
+        rates.append(
+            100
+            * np.mean(clf.predict_then_learn(stream.X[order], stream.y[order]) != stream.y[order])
+        )
     mean, sd = published[target]
     assert abs(np.mean(rates) - mean) < 4 * sd * np.sqrt(2 / 20)

@@ -25,13 +25,18 @@ def adversary(mixer, seed, n, K, rounds, F_of):
     The favourite changes at times. After each round: labels so far, state, weighted loss, mistakes.
     """
     rng = np.random.default_rng(seed)
-    state, mixture, mistakes, favourite = mixer.start(n), 0.0, 0, 0
+    state = mixer.start(n)
+    mixture = 0.0
+    mistakes = 0
+    favourite = 0
     for t in range(rounds):
         F = F_of(rng, n, K)
         kind = rng.random()
         favourite = int(rng.integers(n)) if rng.random() < 0.03 else favourite
         hurtful = int(mixer.combine(state, t, F)[0].argmin())
-        label = np.array([hurtful if kind < 0.5 else int(F[0, favourite].argmax()) if kind < 0.9 else K])
+        label = np.array(
+            [hurtful if kind < 0.5 else int(F[0, favourite].argmax()) if kind < 0.9 else K]
+        )
         out = mixer.run(state, t, F, label)
         mixture += float(out.weights[0] @ out.losses[0])
         mistakes += int(out.scores[0].argmax() != label[0])

@@ -17,8 +17,12 @@ def alike(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         numbers = [x for x in (*ours, *theirs) if isinstance(x, float)]
         if numbers and len(numbers) == 2 * len(ours):
-            return ours == pytest.approx(theirs, rel=1e-9, abs=1e-12)  # sums of sums, some of them next to zero
+            return ours == pytest.approx(
+                theirs, rel=1e-9, abs=1e-12
+            )  # sums of sums, some of them next to zero
         return all(map(alike, ours, theirs))
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        return ours.keys() == theirs.keys() and all(alike(ours[name], theirs[name]) for name in ours)
+        return ours.keys() == theirs.keys() and all(
+            alike(ours[name], theirs[name]) for name in ours
+        )
     return bool(ours == theirs)

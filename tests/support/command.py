@@ -16,12 +16,22 @@ from support import warm
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 FRESH = [sys.executable, "-W", "error", "-m", "hedgerow"]
-PYTHON = [sys.executable, "-I", "-S", warm.__file__, "run"]  # forked from a process that has all imports
+PYTHON = [
+    sys.executable,
+    "-I",
+    "-S",
+    warm.__file__,
+    "run",
+]  # forked from a process that has all imports
 COMMAND = [*PYTHON, "-m", "hedgerow"]
 
 
 def environment(**extra: str) -> dict[str, str]:
-    quiet = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+    quiet = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
+    }
     return {**quiet, warm.SOCKET: forking(), **extra}
 
 
@@ -33,7 +43,9 @@ def forking() -> str:
     # one thread: a process that forks must have no other, and neither have its children any use for more
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-P", "-W", "error", warm.__file__, "serve", path]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
+    )
 
     def end() -> None:
         process.stdin.close()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hedgerow import Domain, load
-from hedgerow.lab.compare import Comparison, compare
+from hedgerow.comparison.compare import compare
+from hedgerow.comparison.found import Comparison
 
 METHODS = "pa,homotlms,hedgerow-linear"
 
@@ -21,7 +22,9 @@ def domains() -> dict[str, Domain]:
         whole = load("digits")[name]
         rows = np.flatnonzero(np.asarray(whole.y) < 5)
         names = tuple(f"p{i}" for i in range(0, 64, 3))
-        small[name] = Domain(name, np.asarray(whole.X)[rows][:, ::3], np.asarray(whole.y)[rows], feature_names=names)
+        small[name] = Domain(
+            name, np.asarray(whole.X)[rows][:, ::3], np.asarray(whole.y)[rows], feature_names=names
+        )
     return small
 
 
@@ -31,7 +34,9 @@ def files(domains: dict[str, Domain], tmp_path_factory: pytest.TempPathFactory) 
 
     folder = tmp_path_factory.mktemp("files")
     for name, domain in domains.items():
-        frame = pd.DataFrame(np.asarray(domain.X), columns=list(domain.feature_names)).assign(digit=domain.y)
+        frame = pd.DataFrame(np.asarray(domain.X), columns=list(domain.feature_names)).assign(
+            digit=domain.y
+        )
         if name == "faded":
             frame.to_parquet(folder / "faded.parquet")
         else:
@@ -41,4 +46,10 @@ def files(domains: dict[str, Domain], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def comparison(domains: dict[str, Domain]) -> Comparison:
-    return compare([domains["tilted"], domains["faded"]], domains["shifted"], warmup=0.3, methods=METHODS, peers="none")
+    return compare(
+        [domains["tilted"], domains["faded"]],
+        domains["shifted"],
+        warmup=0.3,
+        methods=METHODS,
+        peers="none",
+    )

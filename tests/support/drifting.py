@@ -20,5 +20,7 @@ def problem(n: int = 420, change: int | None = 240, seed: int = 0):
 def fitted(method: str, change: int | None = 240, seed: int = 0, n: int = 420):
     Xs, ys, Xu, X, y = problem(n, change, seed)
     domain = np.r_[np.zeros(len(Xs)), -np.ones(len(Xu))]
-    clf = OnlineTransferClassifier(method).fit(np.vstack([Xs, Xu]), np.r_[ys, np.zeros(len(Xu))], sample_domain=domain)
+    clf = OnlineTransferClassifier(method).fit(
+        np.vstack([Xs, Xu]), np.r_[ys, np.zeros(len(Xu))], sample_domain=domain
+    )
     return clf, X, y

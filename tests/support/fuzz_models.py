@@ -43,14 +43,15 @@ def models() -> dict[str, Callable[[], Any]]:
         "hedgerow-linear": of("hedgerow-linear", 20),
         "hedgerow-fresh": of("hedgerow", 0, rank=4),
         "hedgerow-settled": of("hedgerow", 60),
-        "landmarks": of("oddm-fixed", 20, aligner=JDA(dim=3, kernel="rbf")),
+        "fixed": of("oddm-fixed", 20, aligner=JDA(dim=3)),
         "arow": of("oddm", 20, head="arow", dim=3, reading=often),
         "printed": of("oddm", 25, dim=3, reading=reading_of("paper", refresh_every=5)),
-        "shares": of("oddm-fixed", 20, dim=3, mixer="fixed-share"),
-        "squint": of("homotlms", 20, mixer="squint"),
+        "log-loss": of("homotlms", 20, mixer="log-loss"),
         "loss": of("homotl-1", 20),
         "float32": of("oddm", 25, "float32", dim=3, reading=often),
-        "classes": of("homotl-2", 20, classes=["c0", "c1", "c2", "c3", "c4"], max_classes=9, horizon=100),
+        "classes": of(
+            "homotl-2", 20, classes=["c0", "c1", "c2", "c3", "c4"], max_classes=9, horizon=100
+        ),
         "pa": of("pa", 20, preprocess=()),
     }
 
@@ -73,9 +74,10 @@ def _task(dtype: str) -> tuple[list[Any], Any, np.ndarray, np.ndarray]:
 
 def _model(method: str, learned: int, dtype: str, options: dict[str, Any]) -> Any:
     from hedgerow import OnlineTransferClassifier
+    from hedgerow.estimator import arguments_of
 
     sources, warmup, X, y = _task(dtype)
-    clf = OnlineTransferClassifier(method, **options).fit_domains(sources, warmup)
+    clf = OnlineTransferClassifier(**arguments_of(method, options)).fit_domains(sources, warmup)
     for x, label in zip(X[:learned], y[:learned], strict=True):
         clf.learn_one(x, label)
     return clf
@@ -87,8 +89,20 @@ def _model(method: str, learned: int, dtype: str, options: dict[str, Any]) -> An
 def mutated(data: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
     """A file with some bytes changed, cut off or added; never the file itself."""
     while True:
-        out, body = bytearray(data), 8 + int.from_bytes(data[:8], "little")
-        kind = str(rng.choice(["flip in the header", "flip in the body", "cut", "longer", "swapped", "overwritten"]))
+        out = bytearray(data)
+        body = 8 + int.from_bytes(data[:8], "little")
+        kind = str(
+            rng.choice(
+                [
+                    "flip in the header",
+                    "flip in the body",
+                    "cut",
+                    "longer",
+                    "swapped",
+                    "overwritten",
+                ]
+            )
+        )
         if kind.startswith("flip"):
             at = rng.integers(0, body) if "header" in kind else rng.integers(body, len(data))
             out[at] ^= 1 << int(rng.integers(8))
@@ -117,7 +131,9 @@ def opened(data: bytes) -> tuple[dict[str, Any], Arrays]:
 
     length = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + length])["__metadata__"]
-    return json.loads(metadata["hedgerow"]), {name: np.array(array) for name, array in load(data).items()}
+    return json.loads(metadata["hedgerow"]), {
+        name: np.array(array) for name, array in load(data).items()
+    }
 
 
 def signed(header: dict[str, Any], arrays: Arrays) -> bytes:
@@ -128,7 +144,11 @@ def signed(header: dict[str, Any], arrays: Arrays) -> bytes:
     from hedgerow.files import CONSTANT, DIGEST, NO_DIGEST
 
     if isinstance(header.get("constants"), dict):
-        own = {name[len(CONSTANT) :]: array_digest(a) for name, a in arrays.items() if name.startswith(CONSTANT)}
+        own = {
+            name[len(CONSTANT) :]: array_digest(a)
+            for name, a in arrays.items()
+            if name.startswith(CONSTANT)
+        }
         header = header | {"constants": header["constants"] | own}
     kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     data = bytearray(save(kept, metadata={"digest": NO_DIGEST, "hedgerow": json.dumps(header)}))
@@ -145,7 +165,10 @@ def crafted(data: bytes) -> Iterator[Edit]:
         for what, wrong in _wrong_values(value):
             yield f"header {'.'.join(map(str, path))}: {what}", _edited(header, arrays, path, wrong)
     for name in ("state/extra", "constants/extra", "extra"):
-        yield f"one more array {name}", lambda name=name: signed(header, arrays | {name: np.zeros(3)})
+        yield (
+            f"one more array {name}",
+            lambda name=name: signed(header, arrays | {name: np.zeros(3)}),
+        )
     yield from _of_sizes(header, arrays)
 
 
@@ -154,7 +177,10 @@ def _of_arrays(header: dict[str, Any], arrays: Arrays) -> Iterator[Edit]:
         rest = {other: kept for other, kept in arrays.items() if other != name}
         yield f"{name} missing", lambda rest=rest: signed(header, rest)
         for what, wrong in _wrong_arrays(array):
-            yield f"{name} {what}", lambda rest=rest, name=name, wrong=wrong: signed(header, rest | {name: wrong})
+            yield (
+                f"{name} {what}",
+                lambda rest=rest, name=name, wrong=wrong: signed(header, rest | {name: wrong}),
+            )
 
 
 def _wrong_arrays(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
@@ -165,7 +191,9 @@ def _wrong_arrays(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
             f"longer along {axis}",
             np.concatenate([array, np.take(array, [0], axis=axis)], axis=axis)
             if (array.shape[axis])
-            else np.zeros([1 if i == axis else n for i, n in enumerate(array.shape)], dtype=array.dtype),
+            else np.zeros(
+                [1 if i == axis else n for i, n in enumerate(array.shape)], dtype=array.dtype
+            ),
         )
         yield f"much longer along {axis}", np.repeat(array, 60, axis=axis)
     if array.ndim > 1:
@@ -224,10 +252,25 @@ def _wrong_values(value: Any) -> Iterator[tuple[str, Any]]:
         every += [value[:-1], [*value, value[-1]], value[::-1], value * 2]
     if isinstance(value, dict) and value:
         first = next(iter(value))
-        every += [{name: part for name, part in value.items() if name != first}, value | {"more": 1}]
+        every += [
+            {name: part for name, part in value.items() if name != first},
+            value | {"more": 1},
+        ]
     if isinstance(value, str) and len(value) < 64:
         every += [value + "+", value * 2]
-        every += ["zscore", "scale", "landmarks+A", "H", "A", "pinv", "skip", "arow", "squint", "loss", "single"]
+        every += [
+            "zscore",
+            "scale",
+            "landmarks+A",
+            "H",
+            "A",
+            "pinv",
+            "skip",
+            "arow",
+            "log-loss",
+            "loss",
+            "single",
+        ]
     if isinstance(value, int | float):
         every += [value + 1, -value, value * 1000]
     for wrong in every:
@@ -235,7 +278,9 @@ def _wrong_values(value: Any) -> Iterator[tuple[str, Any]]:
             yield "left out" if wrong is MISSING else repr(wrong)[:40], wrong
 
 
-def _edited(header: dict[str, Any], arrays: Arrays, path: tuple[Any, ...], wrong: Any) -> Callable[[], bytes]:
+def _edited(
+    header: dict[str, Any], arrays: Arrays, path: tuple[Any, ...], wrong: Any
+) -> Callable[[], bytes]:
     def made() -> bytes:
         out = json.loads(json.dumps(header))
         inner = out
@@ -256,7 +301,11 @@ def _of_sizes(header: dict[str, Any], arrays: Arrays) -> Iterator[Edit]:
     for size in sizes:
         for new in {0, 1, size - 1, size + 1} - {size, -1}:
             resized = {name: _resized(array, size, new) for name, array in arrays.items()}
-            for more in ({}, {"n_features": new}, {"classes": {"dtype": "<i8", "values": list(range(new))}}):
+            for more in (
+                {},
+                {"n_features": new},
+                {"classes": {"dtype": "<i8", "values": list(range(new))}},
+            ):
                 yield (
                     f"every {size} is {new}, {', '.join(more) or 'header as it was'}",
                     lambda resized=resized, more=more: signed(header | more, resized),
@@ -267,7 +316,9 @@ def _resized(array: np.ndarray, size: int, new: int) -> np.ndarray:
     for axis, n in enumerate(array.shape):
         if n == size:
             kept = np.take(array, range(min(n, new)), axis=axis)
-            shape = [new - len(range(min(n, new))) if i == axis else k for i, k in enumerate(kept.shape)]
+            shape = [
+                new - len(range(min(n, new))) if i == axis else k for i, k in enumerate(kept.shape)
+            ]
             array = np.concatenate([kept, np.ones(shape, dtype=array.dtype)], axis=axis)
     return array
 
@@ -304,7 +355,8 @@ def tried(data: bytes, works_is_fine: bool) -> str:
 def used(clf: Any) -> None:
     """Predict and learn 60 rows, by rows and in blocks, with a new class; read everything; save."""
     _, _, X, y = _task(str(clf.learner_.dtype))
-    X, y = X[60:], y[60:]
+    X = X[60:]
+    y = y[60:]
     if X.shape[1] != clf.n_features_in_:
         X = np.resize(X, (len(X), max(0, min(clf.n_features_in_, 1000))))
     if clf.classes_.dtype.kind != "U" and len(clf.classes_):
@@ -318,7 +370,15 @@ def used(clf: Any) -> None:
     clf.partial_fit(X[50:56], y[50:56], sample_weight=np.linspace(0.5, 2, 6))
     clf.learn_one(X[56], "new" if y.dtype.kind == "U" else 1234567)
     clf.predict_then_learn(X[56:60], y[56:60])
-    _ = clf.weights_, clf.bound_, clf.guarantee_, clf.discrepancy_, clf.mistakes_, clf.hedge_loss_, clf.get_params()
+    _ = (
+        clf.weights_,
+        clf.bound_,
+        clf.guarantee_,
+        clf.discrepancy_,
+        clf.mistakes_,
+        clf.hedge_loss_,
+        clf.get_params(),
+    )
     type(clf).from_bytes(clf.to_bytes())
 
 
@@ -354,7 +414,9 @@ def child(kind: str, model: str, seed: int, first: int, last: int, step: int) ->
         print("\t" + result.replace("\n", " ")[:300], flush=True)
 
 
-def run(kind: str, model: str, first: int = 0, last: int = 10**9, step: int = 1, seed: int = 0) -> dict[str, Any]:
+def run(
+    kind: str, model: str, first: int = 0, last: int = 10**9, step: int = 1, seed: int = 0
+) -> dict[str, Any]:
     """All of them in processes of their own, started anew behind a crash: counts, and what is wrong."""
     counts: Counter[str] = Counter()
     wrong: list[str] = []

@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.lab.tasks import classifier as experiment_classifier
+from hedgerow import Domain, InputError, OnlineTransferClassifier
+from reproduction.tasks import classifier as experiment_classifier
 
-METHODS = ("hedgerow", "hedgerow-linear", "pa", "paio", "homotl-1", "homotl-2", "homotlms", "oddm-fixed", "oddm")
+METHODS = (
+    "hedgerow",
+    "hedgerow-linear",
+    "pa",
+    "paio",
+    "homotl-1",
+    "homotl-2",
+    "homotlms",
+    "oddm-fixed",
+    "oddm",
+)
 PAPER = METHODS[2:]  # the learner of experts
 STEPS = ("row-minmax", "unit", "signed-sqrt", "zscore", "centre")
 
@@ -67,9 +78,13 @@ def make_task(
     return Task(sources, unlabelled, X, labels)
 
 
-def classifier(method: str = "hedgerow", reading: str = "general", **options: Any) -> OnlineTransferClassifier:
+def classifier(
+    method: str = "hedgerow", reading: str = "general", **options: Any
+) -> OnlineTransferClassifier:
     """With answers of the reading among the options; each method gets those that it reads, None is not given."""
-    return experiment_classifier(method, reading, **{k: v for k, v in options.items() if v is not None})
+    return experiment_classifier(
+        method, reading, **{k: v for k, v in options.items() if v is not None}
+    )
 
 
 def fitted(task: Task, method: str, **options: Any) -> OnlineTransferClassifier:
@@ -94,8 +109,66 @@ def assert_same_state(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> Non
         np.testing.assert_array_equal(array, b[name], err_msg=name)
 
 
-def assert_close_state(a: dict[str, np.ndarray], b: dict[str, np.ndarray], tolerance: float = 1e-9) -> None:
+def assert_close_state(
+    a: dict[str, np.ndarray], b: dict[str, np.ndarray], tolerance: float = 1e-9
+) -> None:
     assert a.keys() == b.keys()
     for name, array in a.items():
         assert array.dtype == b[name].dtype, name
         np.testing.assert_allclose(array, b[name], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def one_by_one(clf: Any, X: Any, y: Any, weight: Any = None) -> np.ndarray:
+    """What is predicted for each row before its label is learned."""
+    predictions = []
+    for i, label in enumerate(y):
+        x = X[[i]] if sp.issparse(X) else X[i]
+        predictions.append(clf.predict_one(x))
+        clf.learn_one(x, label, weight=1.0 if weight is None else weight[i])
+    return np.array(predictions)
+
+
+def as_table(task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, labels and domains of the sources and the warm-up rows, as `fit` takes them."""
+    X = np.vstack([*(source.X for source in task.sources), task.warmup.X])
+    y = np.concatenate([*(source.y for source in task.sources), ["?"] * len(task.warmup)])
+    numbers = [*range(len(task.sources)), -1]
+    return X, y, np.repeat(numbers, [*map(len, task.sources), len(task.warmup)])
+
+
+def as_dense(task: Task) -> Task:
+    """The task with its sparse rows written out."""
+    sources = [Domain(source.name, source.X.toarray(), source.y) for source in task.sources]
+    return task._replace(
+        sources=sources, warmup=Domain("t", task.warmup.X.toarray()), X=task.X.toarray()
+    )
+
+
+def refused(clf: Any, action: Any, words: str, kind: type[Exception] = InputError) -> str:
+    """The error, which has these words; the model is what it was, bit for bit."""
+    state = state_of(clf)
+    classes = clf.classes_.tolist()
+    before = dict(vars(clf))
+    with pytest.raises(kind, match=words) as error:
+        action(clf)
+    after = vars(clf)
+    assert after.keys() == before.keys()
+    assert all(after[name] is value for name, value in before.items())
+    assert clf.classes_.tolist() == classes
+    assert_same_state(state_of(clf), state)
+    return str(error.value)
+
+
+def verbs(X: Any, y: Any) -> dict[str, Any]:
+    """Every way to give rows to a model."""
+    return {
+        "fit": lambda clf: clf.fit(X, y),
+        "partial_fit": lambda clf: clf.partial_fit(X, y),
+        "predict_then_learn": lambda clf: clf.predict_then_learn(X, y),
+        "predict": lambda clf: clf.predict(X),
+        "predict_proba": lambda clf: clf.predict_proba(X),
+        "decision_function": lambda clf: clf.decision_function(X),
+    }
+
+
+VERBS = tuple(verbs(None, None))

@@ -20,7 +20,9 @@ def make_model(method="oddm", seed=0, **options):
         make_rows(seed + 2, 60, shift=0.5),
         make_rows(seed + 3, 40, shift=1.0),
     )
-    X, y, domain = np.concatenate([A, B, U]), np.r_[a, b, np.zeros(40, int)], np.repeat([0, 1, -1], [60, 60, 40])
+    X = np.concatenate([A, B, U])
+    y = np.r_[a, b, np.zeros(40, int)]
+    domain = np.repeat([0, 1, -1], [60, 60, 40])
     return OnlineTransferClassifier(method, **options).fit(X, y, sample_domain=domain)
 
 
@@ -30,7 +32,8 @@ def state_of(clf):
 
 
 def assert_same_model(one, other):
-    first, second = state_of(one), state_of(other)
+    first = state_of(one)
+    second = state_of(other)
     assert first.keys() == second.keys()
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name], err_msg=name)

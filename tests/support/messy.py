@@ -13,9 +13,17 @@ CITIES = ("Oslo", "Bergen", "Bodø")
 def messy(rows: int, seed: int, shift: float = 0.0) -> pd.DataFrame:
     """Label `bought` depends on age, income, city and vip; `shift` is how this domain differs."""
     rng = np.random.default_rng(seed)
-    age, income = rng.normal(40 + shift, 10, rows), rng.normal(3000 + 50 * shift, 800, rows)
-    city, vip = rng.choice(CITIES, rows), rng.random(rows) < 0.3
-    score = (age - 40 - shift) / 10 + (income - 3000 - 50 * shift) / 800 + 2 * (city == "Oslo") + vip - 1
+    age = rng.normal(40 + shift, 10, rows)
+    income = rng.normal(3000 + 50 * shift, 800, rows)
+    city = rng.choice(CITIES, rows)
+    vip = rng.random(rows) < 0.3
+    score = (
+        (age - 40 - shift) / 10
+        + (income - 3000 - 50 * shift) / 800
+        + 2 * (city == "Oslo")
+        + vip
+        - 1
+    )
     when = [datetime(2024, 1, 1) + timedelta(hours=int(h)) for h in rng.integers(0, 8000, rows)]
     table = pd.DataFrame(
         {

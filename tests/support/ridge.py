@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.kernels.ridge import Mixture, learn_row, mix_row, mixing_room
+from hedgerow.kernels.ridge import LONGEST, Mixture, learn_row, mix_row, mixing_room
 from hedgerow.ridge import mixture
-from hedgerow.ridge.regression import Regressions
 
 NEVER = np.inf  # noise of a row that is predicted and not learned
 
 
-class Sides:
-    """One regression as if it stood beside others."""
-
-    def __init__(self, each):
-        self.each, self.diagonal, self.d = each, each[0].diagonal, [slice(0, len(each[0].P))]
-
-
 def fits(regression, Z):
     """What the heads say of rows by all that was learned."""
-    n = int(regression.pending[0])
-    return Z @ regression.M + (Z @ regression.G[:n].T) @ regression.E[:n]
+    return Z @ regression.M + (Z @ regression.G.T) @ regression.E
+
+
+def fold(regression):
+    """The rows that wait go into P and M."""
+    n = len(regression.E)
+    regression.fold(n)
+    regression.G = regression.G[:0]
+    regression.E = regression.E[:0]
 
 
 def learn(regression, Z, Y, noise):
@@ -31,24 +30,32 @@ def learn(regression, Z, Y, noise):
         said.append(fits(regression, z[None])[0])
         if r == NEVER:
             continue
-        n = int(regression.pending[0])
-        if n == len(regression.G):
-            regression.G = np.vstack([regression.G, np.empty((n + 1, len(z)))])
-            regression.E = np.vstack([regression.E, np.empty((n + 1, len(y)))])
+        n = len(regression.G)
+        regression.G = np.vstack([regression.G, np.empty((1, len(z)))])
+        regression.E = np.vstack([regression.E, np.empty((1, len(y)))])
         P = np.triu(regression.P) + np.triu(regression.P, 1).T
-        G, E = regression.G.reshape(-1), regression.E.reshape(-1)
-        short = z.copy()
-        scale = Regressions.shorten(Sides([regression]), short[None])[0, 0]
-        along, missed, noise = np.append(regression.G[:n] @ short, np.empty(4)), scale * (y - said[-1]), scale**2 * r
-        learn_row(G, E, n, 0, short, P @ short, missed, noise, along, regression.diagonal, regression.top[0])
-        regression.pending[0] += 1
+        scale = 1 / max(abs(z).max(initial=0.0) / LONGEST * regression.reach[0], 1.0)
+        short = z * scale
+        learn_row(
+            regression.G.reshape(-1),
+            regression.E.reshape(-1),
+            n,
+            short,
+            P @ short,
+            scale * (y - said[-1]),
+            scale**2 * r,
+            np.append(regression.G[:n] @ short, np.empty(4)),
+            regression.diagonal,
+            regression.top[0],
+        )
     return np.array(said)
 
 
 def mix(state, F, y, known=None):
     """Probabilities and weights of each row (F: B x heads x K), whose labels are learned."""
     known = F.shape[2] if known is None else known
-    P, weights = np.empty((len(F), known)), np.empty((len(F), F.shape[1] + 1))
+    P = np.empty((len(F), known))
+    weights = np.empty((len(F), F.shape[1] + 1))
     for f, label, p, w in zip(np.ascontiguousarray(F), y, P, weights, strict=True):
         work = np.empty(mixing_room(*f.shape))
         mix_row(Mixture(*mixture.parts(state)), f, int(label), p, w, work)

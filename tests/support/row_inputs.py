@@ -22,7 +22,9 @@ def line_by_line():
     """CSV by the csv module and JSON by the json module alone, as without pyarrow and orjson."""
     with (
         mock.patch.object(readers.CsvReader, "_parser", return_value=None),
-        mock.patch.object(readers, "fast_loads", return_value=lambda line: json.loads(line.decode())),
+        mock.patch.object(
+            readers, "fast_loads", return_value=lambda line: json.loads(line.decode())
+        ),
     ):
         yield
 
@@ -30,7 +32,16 @@ def line_by_line():
 def plain(block: RowBlock) -> tuple:
     """A block as values that can be compared; bits of the features."""
     x = block.X.tobytes(), block.X.shape
-    return block.rows.tolist(), block.lines.tolist(), x, block.labels, block.ids, block.bad, block.late, block.end
+    return (
+        block.rows.tolist(),
+        block.lines.tolist(),
+        x,
+        block.labels,
+        block.ids,
+        block.bad,
+        block.late,
+        block.end,
+    )
 
 
 def blocks(path, wanted=WANTED, **options) -> list[tuple]:
@@ -42,7 +53,13 @@ def as_table(n=50):
     rng = np.random.default_rng(1)
     y = rng.integers(0, 3, n)
     return pa.table(
-        {"id": [f"r{i}" for i in range(n)], "b": rng.normal(size=n), "y": y, "note": ["x"] * n, "a": np.arange(n)}
+        {
+            "id": [f"r{i}" for i in range(n)],
+            "b": rng.normal(size=n),
+            "y": y,
+            "note": ["x"] * n,
+            "a": np.arange(n),
+        }
     )
 
 
@@ -57,8 +74,6 @@ def write_all(folder, table):
     for name in ("t.csv", "t.tsv", "t.jsonl"):
         text = (folder / name).read_bytes()
         (folder / f"{name}.gz").write_bytes(gzip.compress(text))
-        with pa.CompressedOutputStream(str(folder / f"{name}.zst"), "zstd") as out:
-            out.write(text)
     parquet.write_table(table, folder / "t.parquet", row_group_size=7)
     with ipc.new_file(str(folder / "t.arrow"), table.schema) as out:
         out.write_table(table, max_chunksize=9)
@@ -72,10 +87,13 @@ class Slowly(io.RawIOBase):
     """Bytes that come in parts."""
 
     def __init__(self, data: bytes, parts: list[int]) -> None:
-        self._data, self._parts, self._turn = data, parts, 0
+        self._data = data
+        self._parts = parts
+        self._turn = 0
 
     def read1(self, most: int) -> bytes:
         count = min(self._parts[self._turn % len(self._parts)], most)
         self._turn += 1
-        part, self._data = self._data[:count], self._data[count:]
+        part = self._data[:count]
+        self._data = self._data[count:]
         return part

@@ -24,11 +24,24 @@ NAMES = ["width", "height", "depth"]
 class Service:
     """`hedgerow serve` as a user starts it."""
 
-    def __init__(self, models: Path | None, *options: str, fresh: bool = False, before: Sequence[str] = ()) -> None:
+    def __init__(
+        self, models: Path | None, *options: str, fresh: bool = False, before: Sequence[str] = ()
+    ) -> None:
         where = [] if models is None else ["--models", str(models)]
-        command = [*before, *(FRESH if fresh else COMMAND), "serve", *where, "--port", "0", *options]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment())
-        self.models, self.lines = models, list[str]()
+        command = [
+            *before,
+            *(FRESH if fresh else COMMAND),
+            "serve",
+            *where,
+            "--port",
+            "0",
+            *options,
+        ]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=environment()
+        )
+        self.models = models
+        self.lines = list[str]()
         while (first := self._line()).startswith("{"):  # lines of the log
             self.lines.append(first)
         found = re.search(r"at (https?://\S+)", first)
@@ -62,7 +75,9 @@ class Service:
         return self
 
     def _ready(self) -> bool:
-        return self.http.get("/readyz").status_code == 200  # it says its address when it listens there
+        return (
+            self.http.get("/readyz").status_code == 200
+        )  # it says its address when it listens there
 
     def log(self) -> list[dict[str, Any]]:
         time.sleep(0.5)  # the log is written a little later

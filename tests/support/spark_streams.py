@@ -34,15 +34,20 @@ def rows_of(rows: Any) -> Any:
     """Tuples (key, kind, id, order, x, label) as a shard takes them; x: an array of numbers, or text."""
     import pyarrow as pa
 
-    from hedgerow.spark.shard import Rows, table_of
+    from hedgerow.spark.records import Rows
 
-    x = pa.string() if any(isinstance(row[4], str) for row in rows) else pa.list_(pa.float64())
-    names = {"key": pa.string(), "kind": pa.int32(), "id": pa.string(), "order": pa.int64(), "x": x}
-    return Rows.of(table_of(list(rows), pa.schema({**names, "label": pa.string()})))
+    key, kind, id, order, x, label = map(list, zip(*rows, strict=True))
+    cells = pa.string() if any(isinstance(each, str) for each in x) else pa.list_(pa.float64())
+    return Rows(key, kind, id, order, pa.array(x, cells), label)
 
 
 def instance(key: Any, id: Any, x: Any, t: int = 0) -> dict[str, Any]:
-    return {"key": key, "id": id, "t": t, **dict(zip(FEATURES, np.asarray(x).tolist(), strict=True))}
+    return {
+        "key": key,
+        "id": id,
+        "t": t,
+        **dict(zip(FEATURES, np.asarray(x).tolist(), strict=True)),
+    }
 
 
 def label(key: Any, id: Any, y: Any, t: int = 0) -> dict[str, Any]:
@@ -53,7 +58,8 @@ class Folder:
     """Instances and labels as files; `run` works off what is there."""
 
     def __init__(self, where: Path) -> None:
-        self.where, self._files = where, 0
+        self.where = where
+        self._files = 0
         for name in ("instances", "labels"):
             (where / name).mkdir(parents=True)
 
@@ -63,25 +69,38 @@ class Folder:
             text = "".join(json.dumps(row) + "\n" for row in rows)
             path = self.where / name / f"{self._files:04d}.json"
             path.write_text(text, encoding="utf-8")
-            os.utime(path, (self._files, self._files))  # Spark takes files by their times, which may be equal
+            os.utime(
+                path, (self._files, self._files)
+            )  # Spark takes files by their times, which may be equal
 
     def stream(self, spark, name: str, schema: str):
         reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self.where / name))
 
-    def run(self, spark, base, instances=INSTANCES, labels=LABELS, until=None, **options: Any) -> list[Any]:
+    def run(
+        self, spark, base, instances=INSTANCES, labels=LABELS, until=None, **options: Any
+    ) -> list[Any]:
         """Everything that is there, or until the results say so; the results of all runs so far."""
         from hedgerow.spark import learn_stream
 
         made = learn_stream(
-            self.stream(spark, "instances", instances), self.stream(spark, "labels", labels), base, **options
+            self.stream(spark, "instances", instances),
+            self.stream(spark, "labels", labels),
+            base,
+            **options,
         )
-        out, checkpoint = str(self.where / "out"), self.checkpoint
-        writer = made.writeStream.format("parquet").option("path", out).option("checkpointLocation", checkpoint)
+        out = str(self.where / "out")
+        checkpoint = self.checkpoint
+        writer = (
+            made.writeStream.format("parquet")
+            .option("path", out)
+            .option("checkpointLocation", checkpoint)
+        )
         if until is None:
             writer.trigger(availableNow=True).start().awaitTermination()
             return spark.read.schema(made.schema).parquet(out).collect()
-        query, end = writer.trigger(processingTime="200 milliseconds").start(), time.monotonic() + 300
+        query = writer.trigger(processingTime="200 milliseconds").start()
+        end = time.monotonic() + 300
         while not (
             self._any(out) and until(spark.read.schema(made.schema).parquet(out).collect())
         ):  # Spark's clock never ends a query

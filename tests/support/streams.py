@@ -30,8 +30,11 @@ def small_model(method="oddm"):
     from hedgerow import OnlineTransferClassifier
 
     (A, a), (B, b), (U, _) = rows(1, 60, 0.0), rows(2, 60, 0.4), rows(3, 40, 0.8)
-    X, y = np.concatenate([A, B, U]), [*a, *b, *["c0"] * 40]
-    return OnlineTransferClassifier(method).fit(X, y, sample_domain=np.repeat([0, 1, -1], [60, 60, 40]))
+    X = np.concatenate([A, B, U])
+    y = [*a, *b, *["c0"] * 40]
+    return OnlineTransferClassifier(method).fit(
+        X, y, sample_domain=np.repeat([0, 1, -1], [60, 60, 40])
+    )
 
 
 def write_csv(path, X, y=None, ids=False):
@@ -53,7 +56,9 @@ def make(folder, n=20_000, method="oddm"):
     X, y = rows(4, n, 0.8)
     write_csv(folder / "stream.csv", X, y, ids=True)
     write_csv(folder / "unlabelled.csv", X, ids=True)
-    order = np.argsort(np.arange(n) + np.random.default_rng(5).integers(0, 300, n), kind="stable")  # late, out of order
+    order = np.argsort(
+        np.arange(n) + np.random.default_rng(5).integers(0, 300, n), kind="stable"
+    )  # late, out of order
     with (folder / "labels.jsonl").open("w") as file:
         file.writelines(json.dumps({"id": f"r{i}", "y": y[i]}) + "\n" for i in order)
     done = hedgerow(
@@ -65,12 +70,18 @@ def make(folder, n=20_000, method="oddm"):
 
 
 def hedgerow(*arguments, **extra):
-    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=600, **extra)
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=600, **extra
+    )
 
 
 def start(*arguments):
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
     )
 
 
@@ -87,7 +98,9 @@ def state(journal):
             stats = live.stats()
     finally:
         shutil.rmtree(copied, ignore_errors=True)
-    return arrays, {name: stats[name] for name in ("events", "labels", "mistakes", "expired", "pending")}
+    return arrays, {
+        name: stats[name] for name in ("events", "labels", "mistakes", "expired", "pending")
+    }
 
 
 def assert_same(one, other):
@@ -165,8 +178,9 @@ def feed(redis, n, stream="rows"):
 
 def command(folder, name, redis):
     return [
-        "run", "-m", folder / "model.safetensors", "-i", redis.url("rows"), "-o", redis.url(f"{name}-out"), "--id",
-        "id", "--label", "y", "--journal", folder / name, "--group", name, "--snapshot-every", 300,
+        "run", "-m", folder / "model.safetensors", "-i", f"{redis.url('rows')}?group={name}", "-o",
+        redis.url(f"{name}-out"), "--id", "id", "--label", "y", "--journal", folder / name, "--setting",
+        "snapshot_every=300",
     ]  # fmt: skip
 
 

@@ -90,7 +90,8 @@ def prepare() -> None:
     import hedgerow.service.app  # noqa: F401
     from hedgerow import OnlineTransferClassifier
 
-    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 3
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    y = np.arange(30) % 3
     for method in ("hedgerow", "oddm", "homotl-1", "pa"):
         clf = OnlineTransferClassifier(method).fit(X, y, sample_domain=np.arange(30) % 3 - 1)
         clf.predict_one(X[0])
@@ -105,9 +106,12 @@ def attend(line: socket.socket) -> None:
     asked = b""
     while len(asked) < int.from_bytes(size, "big"):
         asked += line.recv(1 << 20)
-    tests, nothing = os.dup(0), os.open(os.devnull, os.O_RDWR)
+    tests = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
-        os.dup2(nothing, number)  # those of the process that forks would stay open as long as the command runs
+        os.dup2(
+            nothing, number
+        )  # those of the process that forks would stay open as long as the command runs
     pid = os.fork()
     if pid == 0:
         line.close()
@@ -120,7 +124,9 @@ def attend(line: socket.socket) -> None:
     watched = [line, ended, tests]
     while ended not in (ready := select.select(watched, [], [])[0]):
         numbers = line.recv(16) if line in ready else b""
-        if not numbers:  # whoever asked was killed, or the tests have ended and left a service behind
+        if (
+            not numbers
+        ):  # whoever asked was killed, or the tests have ended and left a service behind
             watched = [ended]
         for number in numbers or [signal.SIGKILL]:
             signal.pidfd_send_signal(ended, number)
@@ -144,8 +150,12 @@ def child(arguments: list[str], folder: str, environment: dict[str, str], files:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1 if os.isatty(1) else -1, closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stdout = os.fdopen(
+        1, "w", encoding="utf-8", buffering=1 if os.isatty(1) else -1, closefd=False
+    )
+    sys.stderr = os.fdopen(
+        2, "w", encoding="utf-8", buffering=1, errors="backslashreplace", closefd=False
+    )
     code = 0
     try:
         if arguments[:2] == ["-m", "hedgerow"]:

@@ -16,7 +16,9 @@ def note(request):
     began = time.monotonic()
 
     def keep(**figures):
-        row = Row({"what": request.node.name}, {**figures, "seconds": round(time.monotonic() - began)})
+        row = Row(
+            {"what": request.node.name}, {**figures, "seconds": round(time.monotonic() - began)}
+        )
         print(row)
         if LONG:
             record("torture", row, "make torture")

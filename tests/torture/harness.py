@@ -21,14 +21,18 @@ class Service:
     """`hedgerow serve` on a port that stays."""
 
     def __init__(self, models, log):
-        self.models, self.log, self.port = models, log, free_port()
+        self.models = models
+        self.log = log
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.start()
 
     def start(self):
         command = [*COMMAND, "serve", "--models", self.models, "--port", self.port]
         with self.log.open("a") as log:
-            self.process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=log)
+            self.process = subprocess.Popen(
+                [*map(str, command)], stdout=subprocess.DEVNULL, stderr=log
+            )
 
     def ready(self, seconds=120):
         until = time.monotonic() + seconds

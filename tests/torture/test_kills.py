@@ -16,7 +16,16 @@ import time
 import numpy as np
 import pytest
 from support import streams
-from support.streams import answers, assert_same, assert_same_arrays, drained, feed, small_model, state, until_drained
+from support.streams import (
+    answers,
+    assert_same,
+    assert_same_arrays,
+    drained,
+    feed,
+    small_model,
+    state,
+    until_drained,
+)
 from torture.harness import Service, size
 
 from bench.measure import spawn
@@ -24,7 +33,7 @@ from hedgerow import Domain
 from hedgerow.client import Client, ServiceError
 from hedgerow.fleet import Fleet
 from hedgerow.live import LiveModel, Settings
-from hedgerow.live.steps import Snapshots, Steps
+from hedgerow.live.journal import Snapshots, Steps
 
 # -- hedgerow run ----------------------------------------------------------------------------------------------------
 
@@ -35,20 +44,26 @@ def run_command(folder, name, late):
     ]  # fmt: skip
     return [
         "run", "-m", folder / "model.safetensors", *labels, "--id", "id", "-o", folder / f"{name}.jsonl", "--journal",
-        folder / name, "--snapshot-every", 700,
+        folder / name, "--setting", "snapshot_every=700",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("late", "kills"), [(False, size(8, 120)), (True, size(6, 60))], ids=["labels", "late labels"])
+@pytest.mark.parametrize(
+    ("late", "kills"), [(False, size(8, 120)), (True, size(6, 60))], ids=["labels", "late labels"]
+)
 def test_a_killed_run_goes_on_as_if_nothing_had_been(tmp_path, late, kills, note):
     n = size(8000, 20_000)
     folder = streams.make(tmp_path, n)
     done = streams.hedgerow(*run_command(folder, "steady", late))
     assert done.returncode == 0, done.stderr
-    rng, hits, rounds, journal = random.Random(0), 0, 1, folder / "killed"
+    rng = random.Random(0)
+    hits = 0
+    rounds = 1
+    journal = folder / "killed"
     while hits < kills:
         process = streams.start(*run_command(folder, "killed", late))
-        before, until = _written(journal), time.monotonic() + 60
+        before = _written(journal)
+        until = time.monotonic() + 60
         while process.poll() is None and _written(journal) == before and time.monotonic() < until:
             time.sleep(0.002)  # until it has come to work
         time.sleep(rng.random() * 0.12)
@@ -90,22 +105,30 @@ LATER = 5  # instances between a prediction and its label
 
 def test_a_killed_service_loses_no_label_and_learns_none_twice(tmp_path, note):
     """One client, whose events have one order: bit-equal to a model that nothing interrupted. Then four at once."""
-    kills, n, rng, clf = size(6, 40), size(300, 600), random.Random(0), small_model()
+    kills = size(6, 40)
+    n = size(300, 600)
+    rng = random.Random(0)
+    clf = small_model()
     X, y = streams.rows(4, 4 * n, 0.8)
     site = tmp_path / "models" / "site"
     LiveModel.create(site, clf, SETTINGS).close()
     with LiveModel.create(tmp_path / "steady", clf, SETTINGS) as steady:
         for i in range(n + LATER):
             if i < n:
-                steady.predict(X[i], id=f"r{i}")
+                steady.predict(X[i], ids=f"r{i}")
             if i >= LATER:
                 steady.label(f"r{i - LATER}", y[i - LATER])
     _serve_with_kills(tmp_path, [(0, n)], X, y, kills // 2, rng)
     assert_same(state(site), state(tmp_path / "steady"))
     spans = [(n + k * (n // 2), n + (k + 1) * (n // 2)) for k in range(4)]
     _serve_with_kills(tmp_path, spans, X, y, kills - kills // 2, rng)
-    with LiveModel.open(site) as live:  # whatever order the clients had: that of the journal, from the first model on
-        assert live.stats()["labels"] == live.clf.seen_ == 3 * n, (live.stats()["labels"], live.clf.seen_)
+    with LiveModel.open(
+        site
+    ) as live:  # whatever order the clients had: that of the journal, from the first model on
+        assert live.stats()["labels"] == live.clf.seen_ == 3 * n, (
+            live.stats()["labels"],
+            live.clf.seen_,
+        )
         steps = Steps(type(clf).from_bytes(clf.to_bytes()))
         steps.repeat(live._journal, 0)
         assert_same_arrays(live.clf.learner_.arrays(), steps.clf.learner_.arrays())
@@ -114,7 +137,9 @@ def test_a_killed_service_loses_no_label_and_learns_none_twice(tmp_path, note):
 
 
 def _serve_with_kills(folder, spans, X, y, kills, rng):
-    service, progress, failed = Service(folder / "models", folder / "log").ready(), [0], []
+    service = Service(folder / "models", folder / "log").ready()
+    progress = [0]
+    failed = []
 
     def client(span):
         try:
@@ -125,7 +150,8 @@ def _serve_with_kills(folder, spans, X, y, kills, rng):
     threads = [threading.Thread(target=client, args=(span,)) for span in spans]
     for thread in threads:
         thread.start()
-    total, hits = sum(last - first + LATER for first, last in spans), 0
+    total = sum(last - first + LATER for first, last in spans)
+    hits = 0
     while any(thread.is_alive() for thread in threads):
         goal = (hits + rng.random()) * total / (kills + 1)
         while progress[0] < goal and any(thread.is_alive() for thread in threads):
@@ -168,7 +194,9 @@ def _insist(url, X, y, first, last, progress):
 
 # -- a fleet ---------------------------------------------------------------------------------------------------------
 
-KEYS, ROWS, FEATURES = 40, 30, 6
+KEYS = 40
+ROWS = 30
+FEATURES = 6
 CENTRES = 2 * np.random.default_rng(0).normal(size=(3, FEATURES))
 
 
@@ -177,35 +205,61 @@ def batch(number):
     rng = np.random.default_rng(number)
     y = rng.integers(0, 3, ROWS)
     labels = [None if rng.random() < 0.1 else 7 if rng.random() < 0.005 else int(k) for k in y]
-    return [int(key) for key in rng.integers(0, KEYS, ROWS)], rng.normal(size=(ROWS, FEATURES)) + CENTRES[y], labels
+    return (
+        [int(key) for key in rng.integers(0, KEYS, ROWS)],
+        rng.normal(size=(ROWS, FEATURES)) + CENTRES[y],
+        labels,
+    )
+
+
+def feed_batch(fleet, number):
+    """A batch with its mark; then rows that wait for their labels, and labels of those that waited before."""
+    if (fleet.mark or 0) < number:
+        fleet.learn(*batch(number), mark=number)
+    keys, X, _ = batch(number)
+    fleet.predict(keys[:5], X[:5], [f"{number} {i}" for i in range(5)])
+    if number > 1:
+        keys, _, y = batch(number - 1)
+        labels = [(keys[i], f"{number - 1} {i}", y[i]) for i in range(4) if y[i] is not None]
+        statuses = {result.status for result in fleet.label_many(labels)}
+        assert statuses <= {"learned", "duplicate"}, statuses
 
 
 def feed_fleet(folder, batches):
-    """Go on with the batches after the mark; print each number once it is acknowledged."""
+    """Go on with the batch of the mark, which may be half done; print each number once it is acknowledged."""
     with Fleet.open(folder, memory=2**20) as fleet:
-        for number in range((fleet.mark or 0) + 1, batches + 1):
-            fleet.learn(*batch(number), mark=number)
-            print(number, flush=True)
+        mark = fleet.mark or 0
+        for number in range(max(mark, 1), batches + 1):
+            feed_batch(fleet, number)
+            if number > mark:
+                print(number, flush=True)
     return "done"
 
 
 def test_a_killed_fleet_learns_every_label_once(tmp_path, note):
     kills, batches = size((6, 60), (200, 2000))
-    rng, sources = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    sources = []
     for name in "ab":
         y = rng.integers(0, 3, 60)
         sources.append(Domain(name, rng.normal(size=(60, FEATURES)) + CENTRES[y], y))
     for name in ("killed", "whole"):
         Fleet(sources, "hedgerow-linear", path=tmp_path / name, memory=2**20).close()
-    rng, hits, acknowledged, ended = random.Random(0), 0, 0, False
+    rng = random.Random(0)
+    hits = 0
+    acknowledged = 0
+    ended = False
     while not ended:
         stop = rng.randrange(1, max(2, 2 * (batches - acknowledged) // (kills - hits + 1)))
         with spawn(feed_fleet, tmp_path / "killed", batches, stdout=subprocess.PIPE) as process:
-            for line in process.stdout:  # to its end: also what was acknowledged before the kill came
+            for (
+                line
+            ) in process.stdout:  # to its end: also what was acknowledged before the kill came
                 if ended := line.strip() == '"done"':
                     break
                 assert int(line) == acknowledged + 1, f"batch {line.strip()} after {acknowledged}"
-                acknowledged, stop = int(line), stop - 1
+                acknowledged = int(line)
+                stop = stop - 1
                 if stop == 0 and hits < kills:
                     time.sleep(rng.random() * 0.02)
                     process.kill()
@@ -216,14 +270,20 @@ def test_a_killed_fleet_learns_every_label_once(tmp_path, note):
                 assert fleet.mark in (acknowledged, acknowledged + 1), (fleet.mark, acknowledged)
                 acknowledged = fleet.mark
     assert hits == kills
-    with Fleet.open(tmp_path / "whole", memory=2**28) as whole, Fleet.open(tmp_path / "killed", memory=2**28) as killed:
+    with (
+        Fleet.open(tmp_path / "whole", memory=2**28) as whole,
+        Fleet.open(tmp_path / "killed", memory=2**28) as killed,
+    ):
         for number in range(1, batches + 1):
-            whole.learn(*batch(number))
+            feed_batch(whole, number)
+        assert whole.stats()["pending"] == killed.stats()["pending"]
         assert sorted(whole.keys()) == sorted(killed.keys())
         X = batch(0)[1]
         for key in whole.keys():  # noqa: SIM118
             assert whole[key].seen_ == killed[key].seen_, key
-            np.testing.assert_allclose(whole[key].predict_proba(X), killed[key].predict_proba(X), atol=1e-8)
+            np.testing.assert_allclose(
+                whole[key].predict_proba(X), killed[key].predict_proba(X), atol=1e-8
+            )
     note(kills=hits, batches=batches, keys=KEYS)
 
 
@@ -248,7 +308,9 @@ main()
 def test_kills_of_consumer_and_redis_lose_and_double_nothing(tmp_path, note):
     if shutil.which("redis-server") is None:
         pytest.skip("no redis-server: apt-get install redis-server")
-    kills, n, rng = size(3, 30), size(1200, 3000), random.Random(0)
+    kills = size(3, 30)
+    n = size(1200, 3000)
+    rng = random.Random(0)
     folder = streams.make(tmp_path, 100)
     redis = streams.Redis(folder / "redis")
     try:
@@ -278,7 +340,9 @@ def _hit(kind, folder, redis, rng):
 
     arguments = list(map(str, streams.command(folder, "killed", redis)))
     if kind == "between commit and ack":
-        process = subprocess.Popen([sys.executable, "-c", BETWEEN, str(rng.randint(1, 3)), *arguments])
+        process = subprocess.Popen(
+            [sys.executable, "-c", BETWEEN, str(rng.randint(1, 3)), *arguments]
+        )
         while process.poll() is None and not idle():
             time.sleep(0.02)
         process.kill()  # the stream may end before so many batches: that was no hit
@@ -292,8 +356,11 @@ def _hit(kind, folder, redis, rng):
         redis.kill()
         time.sleep(0.3)
         redis.start()
-        before, until = redis.db.xlen("killed-out"), time.monotonic() + 60
-        while redis.db.xlen("killed-out") == before and not idle():  # the consumer comes back by itself
+        before = redis.db.xlen("killed-out")
+        until = time.monotonic() + 60
+        while (
+            redis.db.xlen("killed-out") == before and not idle()
+        ):  # the consumer comes back by itself
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < until, "the consumer does not come back"
             time.sleep(0.01)

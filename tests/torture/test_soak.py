@@ -20,22 +20,28 @@ def resident():
 
 def test_memory_and_journal_do_not_grow(tmp_path, note):
     """Blocks with their labels, single predictions and late labels in turn."""
-    events, (X, y) = size(40_000, 1_000_000), rows(4, 4096, 0.8)
+    events = size(40_000, 1_000_000)
+    (X, y) = rows(4, 4096, 0.8)
     with LiveModel.create(tmp_path / "live", small_model(), SETTINGS) as live:
-        done, memory, journal, largest = 0, 0, 0, 0
+        done = 0
+        memory = 0
+        journal = 0
+        largest = 0
         while done < events:
             start = done % 3800
             live.predict_then_learn(X[start : start + 240], y[start : start + 240])
             for i in range(start + 240, start + 256):
-                live.predict(X[i], id=f"e{done + i}")
+                live.predict(X[i], ids=f"e{done + i}")
                 if i % 2:
                     live.label(f"e{done + i}", y[i])
             done += 256
             if not memory and done >= FIRST:
-                memory, journal = resident(), live.stats()["journal"]["bytes"]
+                memory = resident()
+                journal = live.stats()["journal"]["bytes"]
             if done >= FIRST and done % 25600 == 0:
                 largest = max(largest, live.stats()["journal"]["bytes"])
-        growth, stats = resident() / memory - 1, live.stats()
+        growth = resident() / memory - 1
+        stats = live.stats()
     largest = max(largest, stats["journal"]["bytes"])
     assert growth < 0.05
     assert largest < 1.5 * journal

@@ -49,7 +49,8 @@ def state(events, places, answers, parts):
     """The bytes of a key that learns these events in so many parts; of one that learns nothing Spark has no bytes."""
     if not places:
         return b""
-    member, y = BASE.member(), np.array([answers[place] for place in places])
+    member = BASE.member()
+    y = np.array([answers[place] for place in places])
     for part in np.array_split(np.arange(len(y)), parts):
         member.learn(events.X[places][part], y[part])
     return member.to_bytes()
@@ -70,9 +71,14 @@ def read_results(folder):
         "predictions": rows(f"SELECT count(*) {predicted}")[0][0],
         "predicted ids": rows(f"SELECT count(DISTINCT id) {predicted}")[0][0],
         "dead letters": rows("SELECT count(*) FROM results WHERE kind = 'dead letter'")[0][0],
-        "statuses": dict(rows("SELECT status, count(*) FROM results WHERE status IS NOT NULL GROUP BY 1")),
+        "statuses": dict(
+            rows("SELECT status, count(*) FROM results WHERE status IS NOT NULL GROUP BY 1")
+        ),
         "learned": rows("SELECT id, label FROM results WHERE status = 'learned'"),
-        "states": {row.key: bytes(row.state).hex() for row in states_of(session_, f"{folder}/checkpoint").collect()},
+        "states": {
+            row.key: bytes(row.state).hex()
+            for row in states_of(session_, f"{folder}/checkpoint", BASE).collect()
+        },
     }
     session_.stop()
     return found
@@ -87,14 +93,20 @@ class Job:
     def start(self):
         with (self.folder / "log.txt").open("a") as log:
             env = {"OMP_NUM_THREADS": "1"}
-            self.process = spawn(spark.job, self.folder, "local[2,8]", env=env, stdout=log, stderr=log)
+            self.process = spawn(
+                spark.job, self.folder, "local[2,8]", env=env, stdout=log, stderr=log
+            )
 
     @property
     def running_batch(self):
         """The number of the batch that was begun and not committed."""
         begun, committed = (
             max(
-                (int(p.name) for p in (self.folder / "checkpoint" / what).glob("[0-9]*") if p.name.isdigit()),
+                (
+                    int(p.name)
+                    for p in (self.folder / "checkpoint" / what).glob("[0-9]*")
+                    if p.name.isdigit()
+                ),
                 default=-1,
             )
             for what in ("offsets", "commits")
@@ -109,7 +121,11 @@ class Job:
 
     def kill_driver(self):
         tree = spark.processes(self.process.pid)
-        java = [pid for pid, (_, command) in tree.items() if "org.apache.spark.deploy.SparkSubmit" in command]
+        java = [
+            pid
+            for pid, (_, command) in tree.items()
+            if "org.apache.spark.deploy.SparkSubmit" in command
+        ]
         for pid in [*java, self.process.pid]:
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
@@ -118,12 +134,16 @@ class Job:
 
 def torture(job, kills, files):
     """Kill the driver and a worker in turn, spread over all batches; how often each."""
-    rng, killed = random.Random(0), Counter()
-    places = sorted(rng.sample(range(files), kills) if kills <= files else rng.choices(range(files), k=kills))
+    rng = random.Random(0)
+    killed = Counter()
+    places = sorted(
+        rng.sample(range(files), kills) if kills <= files else rng.choices(range(files), k=kills)
+    )
     longest = 2.5  # seconds into a batch; less where batches turn out to be short
     job.start()
     while job.process.poll() is None:
-        batch, done = job.running_batch, killed.total()
+        batch = job.running_batch
+        done = killed.total()
         if done < kills and batch is not None and batch >= places[done]:
             spare = files - batch > kills - done  # whether later batches would do
             time.sleep(rng.uniform(0.05, longest if spare else 0.1))

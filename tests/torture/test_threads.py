@@ -40,7 +40,8 @@ def test_learning_predicting_and_saving_at_once(method, note):
 
 def rounds(method, seconds):
     """So many seconds of rounds: counts, and what went wrong."""
-    counts, wrong = Counter(), []
+    counts = Counter()
+    wrong = []
     sources, warmup, X, y = task()
     fitted = OnlineTransferClassifier(method).fit_domains(sources, warmup)
     alone = copy.deepcopy(fitted)  # compiles all that the threads will need
@@ -63,7 +64,9 @@ def task(rows=160):
 
     def domain(size, classes):
         codes = rng.integers(0, classes, size=size)
-        return rng.normal(size=(size, 12)) + centres[codes] + rng.normal(size=12), np.array([f"c{k}" for k in codes])
+        return rng.normal(size=(size, 12)) + centres[codes] + rng.normal(size=12), np.array(
+            [f"c{k}" for k in codes]
+        )
 
     sources = [Domain(f"s{i}", *domain(40, 3)) for i in range(2)]
     warmup = Domain("t", domain(20, 3)[0])
@@ -73,7 +76,11 @@ def task(rows=160):
 
 def one_round(fitted, X, y, path, counts):
     """The three threads over one stream; what they raised, and what differs afterwards."""
-    clf, stop, failed, files, rng = copy.deepcopy(fitted), threading.Event(), [], [], np.random.default_rng(0)
+    clf = copy.deepcopy(fitted)
+    stop = threading.Event()
+    failed = []
+    files = []
+    rng = np.random.default_rng(0)
 
     def learn():
         for x, label in zip(X, y, strict=True):
@@ -111,7 +118,9 @@ def one_round(fitted, X, y, path, counts):
             failed.append(traceback.format_exc())
             stop.set()
 
-    threads = [threading.Thread(target=until_stopped, args=(work,)) for work in (learn, predict, save)]
+    threads = [
+        threading.Thread(target=until_stopped, args=(work,)) for work in (learn, predict, save)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -122,7 +131,10 @@ def one_round(fitted, X, y, path, counts):
 
 def compared(fitted, X, y, clf, files):
     """Against a model that learns the labels alone: what differs of the model, and of each file at its place."""
-    alone, wrong, done, at = copy.deepcopy(fitted), [], 0, {len(X): [clf]}
+    alone = copy.deepcopy(fitted)
+    wrong = []
+    done = 0
+    at = {len(X): [clf]}
     for data in files:
         try:
             loaded = OnlineTransferClassifier.from_bytes(data)
@@ -134,7 +146,9 @@ def compared(fitted, X, y, clf, files):
         for x, label in zip(X[done:seen], y[done:seen], strict=True):
             alone.learn_one(x, label)
         done = seen
-        wrong += [f"at label {seen}: {name}" for model in at[seen] for name in differences(model, alone)]
+        wrong += [
+            f"at label {seen}: {name}" for model in at[seen] for name in differences(model, alone)
+        ]
     return wrong
 
 
@@ -144,7 +158,8 @@ def differences(one, other):
         yield f"classes {one.classes_.tolist()} and {other.classes_.tolist()}"
     if (one.seen_, one.mistakes_) != (other.seen_, other.mistakes_):
         yield f"{one.mistakes_} mistakes in {one.seen_}, {other.mistakes_} in {other.seen_}"
-    a, b = known(one), known(other)
+    a = known(one)
+    b = known(other)
     for name in sorted(a.keys() | b.keys()):
         if name not in a or name not in b or a[name].shape != b[name].shape:
             yield f"{name}: not in both, or of another shape"
@@ -162,5 +177,9 @@ def known(clf):
     Of our own learner's symmetric P only the upper triangle is kept up to date.
     """
     arrays = clf.learner_.arrays()
-    half = {name: np.triu(array) for name, array in arrays.items() if name.startswith("space.") and name[-2:] == ".P"}
+    half = {
+        name: np.triu(array)
+        for name, array in arrays.items()
+        if name.startswith("space.") and name[-2:] == ".P"
+    }
     return {name: array for name, array in (arrays | half).items() if "prior." not in name}

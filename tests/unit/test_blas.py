@@ -23,7 +23,7 @@ def threads() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
-@pytest.fixture(autouse=True, params=[2, 3])
+@pytest.fixture(autouse=True, params=[3])
 def mine(request):
     """What the caller has set."""
     SEEN.clear()
@@ -100,7 +100,8 @@ def test_restored_after_an_error(part, mine):
 def test_two_models_in_two_threads(mine):
     """The second one in finds one thread already, and must not take that for the caller's setting."""
     models = [watched(head=WatchingHead()) for _ in range(2)]
-    start, errors = threading.Barrier(2), []
+    start = threading.Barrier(2)
+    errors = []
 
     def work(clf, task):
         try:
@@ -127,7 +128,7 @@ def test_our_own_steps_leave_the_setting_alone(method, mine):
     task = make_task(0, stream=120, new_classes=1)
     clf = fitted(task, method)
     assert threads() == mine
-    for x, y in zip(task.X[:70], task.y[:70], strict=True):
+    for x, y in zip(task.X[:30], task.y[:30], strict=True):
         clf.predict_one(x)
         clf.learn_one(x, y)
         assert threads() == mine
@@ -140,8 +141,7 @@ def test_our_own_steps_leave_the_setting_alone(method, mine):
 
 def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
     """Threads that a product has woken stay busy for milliseconds, in which the step after it waits for a core."""
-    from hedgerow import inputs
-    from hedgerow.experts import spaces
+    from hedgerow import inputs, spaces
 
     class Watched(spaces.LowRankRefresh):
         def __init__(self, *args, **kwargs):
@@ -175,7 +175,7 @@ def test_what_comes_before_a_step_has_one_thread_too(monkeypatch):
 
 def test_nested_and_entered_by_many(mine):
     def enter() -> None:
-        for _ in range(50):
+        for _ in range(15):
             with one_blas_thread, one_blas_thread:
                 SEEN.append(threads())
 

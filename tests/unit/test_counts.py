@@ -16,7 +16,10 @@ from support.laws import classifier
 from hedgerow import Domain
 from hedgerow.align import JDA
 
-M, K, D, N_SOURCES = 400, 6, 8, 2  # features, classes, dimension, sources
+M = 400  # features, classes, dimension, sources
+K = 6
+D = 8
+N_SOURCES = 2
 
 
 def made(stream=700, **options):
@@ -42,7 +45,9 @@ def test_a_long_block_holds_what_a_short_one_does_and_its_answers():
     started, X, y = made(stream=2000)
     started.predict_then_learn(X[:400], y[:400])
     counts = []
-    for _ in range(3):  # the least counts: what other threads of this process allocate meanwhile only adds
+    for _ in range(
+        3
+    ):  # the least counts: what other threads of this process allocate meanwhile only adds
         clf = copy.deepcopy(started)
         _, short = traced(lambda clf=clf: clf.predict_then_learn(X[400:800], y[400:800]))
         counts.append((*traced(lambda clf=clf: clf.predict_then_learn(X[800:], y[800:])), short))
@@ -57,19 +62,31 @@ def both(clf, x, label):
 
 
 def test_a_row_holds_little_more_than_itself_and_leaves_nothing():
-    first, last = 60, 160
+    first = 60
+    last = 160
     clf, X, y = made(refresh_every=20)
-    for x, label in zip(X[:last], y[:last], strict=True):  # loaded and compiled before anything is counted
+    for x, label in zip(
+        X[:last], y[:last], strict=True
+    ):  # loaded and compiled before anything is counted
         clf.learn_one(x, label)
     repeats = []
-    for _ in range(2):  # the lesser counts: what other threads of this process allocate meanwhile only adds
+    for _ in range(
+        2
+    ):  # the lesser counts: what other threads of this process allocate meanwhile only adds
         clf, *_ = made(refresh_every=20)  # of the same rows
-        steps = [traced(partial(both, clf, x, label)) for x, label in zip(X[:last], y[:last], strict=True)]
+        steps = [
+            traced(partial(both, clf, x, label))
+            for x, label in zip(X[:last], y[:last], strict=True)
+        ]
         repeats.append(steps[first:])
     kept, held = np.min(repeats, axis=0).T
-    assert np.median(held) <= 3 * X[0].nbytes  # the row that is remembered, Python's own objects, the trace
+    assert (
+        np.median(held) <= 3 * X[0].nbytes
+    )  # the row that is remembered, Python's own objects, the trace
     assert np.median(kept) <= 128
-    assert max(held) <= 2 * 8 * M * N_SOURCES * D < 8 * M * M / 10  # at a refresh: in proportion to the spaces
+    assert (
+        max(held) <= 2 * 8 * M * N_SOURCES * D < 8 * M * M / 10
+    )  # at a refresh: in proportion to the spaces
 
 
 # -- JDA ----------------------------------------------------------------------------------------------------------
@@ -113,9 +130,15 @@ def test_jda_solves_one_problem_of_the_size_of_the_data(m, rounds, eigenproblems
 def test_jda_of_sparse_rows_holds_its_directions_and_little_more():
     """m = 20,000 features, 50 nonzeros a row: A and one more of its size; no row is written out."""
     rng = np.random.default_rng(2)
-    m, N, nonzeros = 20_000, 120, 50
+    m = 20_000
+    N = 120
+    nonzeros = 50
     X = sp.csr_array(
-        (rng.random(N * nonzeros), (np.arange(N).repeat(nonzeros), rng.integers(0, m, N * nonzeros))), (N, m)
+        (
+            rng.random(N * nonzeros),
+            (np.arange(N).repeat(nonzeros), rng.integers(0, m, N * nonzeros)),
+        ),
+        (N, m),
     )
     codes = np.arange(80) % K
     JDA(dim=D, rounds=2).fit(X[:80], codes, X[80:])
@@ -135,7 +158,9 @@ def traced(work):
         tracemalloc.reset_peak()
         work()
         peak = tracemalloc.get_traced_memory()[1]
-        arrays = tracemalloc.take_snapshot().filter_traces([tracemalloc.DomainFilter(True, TRACEMALLOC_DOMAIN)])
+        arrays = tracemalloc.take_snapshot().filter_traces(
+            [tracemalloc.DomainFilter(True, TRACEMALLOC_DOMAIN)]
+        )
         return sum(trace.size for trace in arrays.traces), peak - before
     finally:
         tracemalloc.stop()

@@ -1,4 +1,4 @@
-"""The helpers of the site, and the linter of the pages, do what they say."""
+"""The helpers of the site do what they say."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-HELPERS = ("site_links", "site_math", "site_docstrings", "site_commands", "absolute_links", "gallery_style")
+HELPERS = (
+    "site_links",
+    "site_math",
+    "site_docstrings",
+    "site_commands",
+    "absolute_links",
+    "gallery_style",
+)
 
 
 def helper(name: str) -> ModuleType:
@@ -32,7 +39,10 @@ def test_the_examples_of_the_helpers_hold(name):
 def test_a_link_to_no_page_stays_for_the_warning_that_it_deserves():
     links = helper("site_links")
     assert links.without_files("[x](nowhere.py)", ROOT, ROOT) == "[x](nowhere.py)"
-    assert links.without_files("[x](examples/quickstart.py)", ROOT, ROOT) == "x (`examples/quickstart.py`)"
+    assert (
+        links.without_files("[x](examples/quickstart.py)", ROOT, ROOT)
+        == "x (`examples/quickstart.py`)"
+    )
 
 
 def test_the_readme_for_an_index_has_no_relative_link():
@@ -44,49 +54,3 @@ def test_the_readme_for_an_index_has_no_relative_link():
     assert all(re.match(r"https://", target) for target in targets)
     with pytest.raises(SystemExit, match="no address"):
         helper("absolute_links").absolute("", "hedgerow")
-
-
-# -- the linter ---------------------------------------------------------------------------------------------------
-
-WRONG = {
-    "typed_commands": "```\nhedgerow fit --colour red\n```\n",
-    "commands_within_the_text": "see `hedgerow colour`",
-    "dotted_names": "see `hedgerow.colour`",
-    "links": "see [there](nowhere.md)",
-    "named_files": "see `tests/unit/test_laws_heads.py::test_nothing`",
-    "paper": "| Eq. 18 | x | `hedgerow.align` |\n",
-    "readings": "| 13 | `tau` | 1 | 1 | 1 | 1 |\n",
-    "streams": "## colour\n",
-    "design": "| package | what |\n|---|---|\n| `colour` | a |\n\n## The contract\n",
-}
-
-
-@pytest.fixture(scope="module")
-def lint():
-    return helper("lint")
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_page_that_is_wrong_is_seen(lint, name):
-    pages = lint.read_pages()
-    check = getattr(lint, name)
-    assert list(check(pages)) == []
-    for page in ("docs/paper.md", "docs/streams.md", "DESIGN.md"):
-        pages[page] = f"{WRONG[name]}\n{pages[page]}"
-    assert list(check(pages)) != []
-
-
-@pytest.mark.parametrize(
-    ("check", "page", "before", "after"),
-    [
-        ("methods", "docs/methods.md", "preprocess", ""),
-        ("methods", "docs/methods.md", "| `oddm` |", ""),
-        ("readme", "README.md", "make demo", ""),
-        ("readme", "README.md", "| **13.27** |", "| **13.26** |"),
-        ("readme", "README.md", "## Install", "## Install" + "\n" * 99),
-    ],
-)
-def test_whoever_drops_a_parameter_a_method_or_a_command_or_changes_a_result_is_told(lint, check, page, before, after):
-    pages = lint.read_pages()
-    assert before in pages[page]
-    assert len(list(getattr(lint, check)(pages | {page: pages[page].replace(before, after)}))) == 1

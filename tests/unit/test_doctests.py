@@ -10,11 +10,12 @@ import pytest
 
 import hedgerow
 
-PACKAGE = Path(hedgerow.__file__).parent
+FOLDERS = (Path(hedgerow.__file__).parent, Path(__file__).parents[2] / "reproduction")
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 MODULES = [
-    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-    for path in sorted(PACKAGE.rglob("*.py"))
+    ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+    for folder in FOLDERS
+    for path in sorted(folder.rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
 

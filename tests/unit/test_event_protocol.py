@@ -7,6 +7,7 @@ oracle's, and every label is learned once.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import tempfile
@@ -24,25 +25,31 @@ from support.spark_streams import rows_of
 from hedgerow import InputError, OnlineTransferClassifier
 from hedgerow.events import Limits
 from hedgerow.fleet import Base, Fleet
+from hedgerow.fleet import Settings as FleetSettings
+from hedgerow.fleet import fleet as fleet_module
 from hedgerow.live import JournalError, LiveModel, Settings
 from hedgerow.live import model as live_module
 from hedgerow.run import engine as run_module
 from hedgerow.run.engine import InMemory
 
-TIMEOUT, MOST = 60, 4
+TIMEOUT = 60
+MOST = 4
 IDS = [f"e{i}" for i in range(9)]
 RNG = np.random.default_rng(3)
 ROWS = dict(zip(IDS, RNG.normal(size=(len(IDS), 4)), strict=True))
 OTHER = RNG.normal(size=4)
 LABELS = st.sampled_from(["up", "down", None])
 SOURCE = RNG.normal(size=(80, 4))
-CLF = OnlineTransferClassifier("hedgerow-linear").fit(SOURCE, np.where(SOURCE[:, 0] > 0, "up", "down"))
+CLF = OnlineTransferClassifier("hedgerow-linear").fit(
+    SOURCE, np.where(SOURCE[:, 0] > 0, "up", "down")
+)
 
 
 class Clocks:
     """What the machine says: the seconds that passed, and what its wall clock shows, which may be set."""
 
-    passed, ahead = 0.0, 1e6
+    passed = 0.0
+    ahead = 1e6
 
 
 class Clock:
@@ -59,7 +66,9 @@ class Oracle:
     """The rules in the plainest form: what is known of every id, in the order of the predictions."""
 
     def __init__(self) -> None:
-        self.events: dict[str, list] = {}  # id: when it was predicted, its label ("pending": none yet; None: expired)
+        self.events: dict[
+            str, list
+        ] = {}  # id: when it was predicted, its label ("pending": none yet; None: expired)
         self.learned = 0
 
     def predict(self, ids, now):
@@ -99,7 +108,9 @@ class Live:
     has_blocks = True
 
     def __init__(self, folder: Path) -> None:
-        self.oracle, self.folder, self.copies = Oracle(), folder, 0
+        self.oracle = Oracle()
+        self.folder = folder
+        self.copies = 0
         limits = Settings(label_timeout=TIMEOUT, max_pending=MOST, snapshot_every=7, sync="normal")
         self.live = LiveModel.create(folder / "live0", CLF, limits)
         self.fails = False
@@ -129,7 +140,7 @@ class Live:
         return getattr(self.live, verb)(*args)
 
     def predict(self, ids, rows):
-        return [answer.repeated for answer in self._do("predict_many", np.stack(rows), ids)]
+        return [answer.repeated for answer in self._do("predict", np.stack(rows), ids)]
 
     def predict_one(self, id, row):
         return self._do("predict", row, id).repeated
@@ -138,14 +149,18 @@ class Live:
         return [(result.id, result.status) for result in self._do("label_many", pairs)]
 
     def learn(self, ids, rows, labels):
-        return [answer.repeated for answer in self._do("predict_then_learn", np.stack(rows), labels, ids)]
+        return [
+            answer.repeated
+            for answer in self._do("predict_then_learn", np.stack(rows), labels, ids)
+        ]
 
     def crash(self):
         self.live._snapshots.wait()
         self.copies += 1
         again = self.folder / f"live{self.copies}"
         shutil.copytree(self.live.folder, again, ignore=shutil.ignore_patterns("lock"))
-        before, _ = state_of(self.live.clf), self.live._let_go()
+        before = state_of(self.live.clf)
+        _ = self.live._let_go()
         self.live = LiveModel.open(again)
         for name, array in state_of(self.live.clf).items():
             np.testing.assert_array_equal(array, before[name], err_msg=name)
@@ -156,7 +171,10 @@ class Live:
         assert stats["labels"] == self.live.clf.seen_ == self.oracle.learned
         assert stats["pending"] == len(self.oracle.pending)
         kept = {event["id"]: event["label"] for event in self.live.latest(100)}
-        assert kept == {id: None if label == "pending" else label for id, (_, label) in self.oracle.events.items()}
+        assert kept == {
+            id: None if label == "pending" else label
+            for id, (_, label) in self.oracle.events.items()
+        }
 
     def close(self):
         self.live._let_go()
@@ -169,7 +187,9 @@ class Run:
 
     def __init__(self) -> None:
         self.oracle = Oracle()
-        self.engine = InMemory(OnlineTransferClassifier.from_bytes(CLF.to_bytes()), Limits(TIMEOUT, MOST))
+        self.engine = InMemory(
+            OnlineTransferClassifier.from_bytes(CLF.to_bytes()), Limits(TIMEOUT, MOST)
+        )
 
     @property
     def now(self):
@@ -187,7 +207,9 @@ class Run:
         return [(result.id, result.status) for result in results]
 
     def learn(self, ids, rows, labels):
-        taken = self.engine.do_together(lambda writer: writer.learn_rows(np.stack(rows), labels, ids))
+        taken = self.engine.do_together(
+            lambda writer: writer.learn_rows(np.stack(rows), labels, ids)
+        )
         return [event is not None for event in taken.known]
 
     def crash(self):
@@ -212,7 +234,9 @@ class Key:
 
         limits = SparkSettings(label_timeout=TIMEOUT, max_pending=MOST, keep_events=100, shards=1)
         self.shard = Shard(Base(CLF), Query(tuple("abcd"), str, True, limits))
-        self.oracle, self.parts, self.start = Oracle(), [], Clocks.ahead
+        self.oracle = Oracle()
+        self.parts = []
+        self.start = Clocks.ahead
         self.fails = False
 
     @property
@@ -222,11 +246,14 @@ class Key:
     def _take(self, kind, ids, rows, labels):
         from hedgerow.spark.shard import Shard
 
-        given = rows_of([("key", kind, *row) for row in zip(ids, range(len(ids)), rows, labels, strict=True)])
+        given = rows_of(
+            [("key", kind, *row) for row in zip(ids, range(len(ids)), rows, labels, strict=True)]
+        )
         if self.fails:
             self.shard.take(given, self.now)  # and nothing of it is kept
             self.shard.commit()
-            self.shard, self.fails = Shard(self.shard.base, self.shard.query).follow(self.parts), False
+            self.shard = Shard(self.shard.base, self.shard.query).follow(self.parts)
+            self.fails = False
         results = self.shard.take(given, self.now)
         parts, whole = self.shard.commit()
         self.parts = parts if whole else self.parts + parts
@@ -237,14 +264,20 @@ class Key:
         for result in results:
             if result.kind == "dead letter":
                 raise InputError(result.detail)
-        repeated = {result.id: result.status == "repeated" for result in results if result.kind == "prediction"}
+        repeated = {
+            result.id: result.status == "repeated"
+            for result in results
+            if result.kind == "prediction"
+        }
         return [repeated[id] for id in ids]
 
     def predict_one(self, id, row):
         return self.predict([id], [row])[0]
 
     def label(self, pairs):
-        results = self._take(1, [id for id, _ in pairs], [None] * len(pairs), [label for _, label in pairs])
+        results = self._take(
+            1, [id for id, _ in pairs], [None] * len(pairs), [label for _, label in pairs]
+        )
         given = Counter(id for id, _ in pairs)
         kept = []
         for result in results:  # what expired afterwards is told too
@@ -260,31 +293,111 @@ class Key:
         from hedgerow.events import MemoryLedger
         from hedgerow.spark.shard import states_in
 
-        for _, state, events in states_in(self.parts):
-            base = self.shard.base
+        base = self.shard.base
+        for _, state, events in states_in(self.parts, base):
             assert (base.member(state).seen_ if state else 0) == self.oracle.learned
-            assert list(MemoryLedger.from_bytes(events, Limits(), base.digest).pending) == self.oracle.pending
+            assert (
+                list(MemoryLedger.from_bytes(events, Limits(), base.digest).pending)
+                == self.oracle.pending
+            )
 
     def close(self):
         """Nothing is open."""
 
 
+class Keyed:
+    """Two keys of a fleet that have the same ids: each is as the oracle, whatever the other is asked."""
+
+    has_blocks = False
+    keys = ("a", 7)
+
+    def __init__(self, folder: Path) -> None:
+        self.oracle = Oracle()
+        self.folder = folder
+        self.copies = 0
+        self.fed = Counter()
+        limits = FleetSettings(label_timeout=TIMEOUT, max_pending=MOST, keep_events=100)
+        self.fleet = Fleet(Base(CLF), path=folder / "fleet0", sync="normal", settings=limits)
+        self.fails = False
+
+    @property
+    def now(self):
+        return self.fleet._clock.now()
+
+    def _do(self, verb, *args):
+        if self.fails:
+            self.fails, commit = False, self.fleet._store.commit
+
+            def broken(_):
+                raise sqlite3.OperationalError("disk I/O error")
+
+            self.fleet._store.commit = broken
+            before = self.fleet.stats()
+            try:
+                getattr(self.fleet, verb)(*args)
+            except (JournalError, InputError):
+                assert self.fleet.stats()["pending"] == before["pending"]
+            finally:
+                self.fleet._store.commit = commit
+        return getattr(self.fleet, verb)(*args)
+
+    def predict(self, ids, rows):
+        keys = [key for _ in ids for key in self.keys]
+        twice = [id for id in ids for _ in self.keys]
+        answers = self._do("predict", keys, np.repeat(np.stack(rows), 2, axis=0), twice)
+        repeated = [answer.repeated for answer in answers]
+        assert repeated[::2] == repeated[1::2]
+        return repeated[::2]
+
+    def predict_one(self, id, row):
+        return {self._do("predict", key, row, id).repeated for key in self.keys} == {True}
+
+    def label(self, pairs):
+        given = [(key, id, label) for id, label in pairs for key in self.keys]
+        told = [(result.id, result.status) for result in self._do("label_many", given)]
+        assert told[::2] == told[1::2]
+        return told[::2]
+
+    def crash(self):
+        self.copies += 1
+        again = self.folder / f"fleet{self.copies}"
+        shutil.copytree(self.fleet.folder, again, ignore=shutil.ignore_patterns("lock"))
+        self.fleet._let_go()
+        self.fleet = Fleet.open(again)
+        self.oracle.reopen(self.now)
+        for key in self.keys:
+            assert self.fleet[key].seen_ == self.oracle.learned
+        assert {key: self.fleet[key].seen_ for key in self.fed} == dict(self.fed)
+
+    def check(self):
+        kept = {id: label for id, (_, label) in self.oracle.events.items()}
+        for key in self.keys:
+            found = self.fleet._store.events("key = ?", (key,))
+            labels = {e.id: "pending" if e.label is None else json.loads(e.label) for e in found}
+            assert labels == kept
+        assert self.fleet.stats()["pending"] == 2 * len(self.oracle.pending)
+
+    def close(self):
+        self.fleet._let_go()
+
+
 class Protocol(RuleBasedStateMachine):
     @initialize()
     def begin(self):
-        Clocks.passed, Clocks.ahead = 0.0, 1e6
+        Clocks.passed = 0.0
+        Clocks.ahead = 1e6
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(live_module, "Clock", Clock)
+        self.patch.setattr(fleet_module, "Clock", Clock)
         self.patch.setattr(run_module, "Clock", Clock)
         self.folder = Path(tempfile.mkdtemp())
-        self.systems = [Live(self.folder), Run(), Key()]
-        self.fleet, self.fed, self.fleets = Fleet(Base(CLF), path=self.folder / "fleet0", sync="normal"), Counter(), 0
+        self.keyed = Keyed(self.folder)
+        self.systems = [Live(self.folder), Run(), Key(), self.keyed]
 
     def teardown(self):
         if hasattr(self, "systems"):
             for system in self.systems:
                 system.close()
-            self.fleet._let_go()
             self.patch.undo()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -322,7 +435,9 @@ class Protocol(RuleBasedStateMachine):
 
     @rule(given=st.dictionaries(st.sampled_from(IDS), LABELS, min_size=1, max_size=4))
     def predict_then_learn(self, given):
-        ids, rows, labels = list(given), [ROWS[id] for id in given], list(given.values())
+        ids = list(given)
+        rows = [ROWS[id] for id in given]
+        labels = list(given.values())
         for system in self.systems:
             if not system.has_blocks:
                 continue
@@ -362,20 +477,28 @@ class Protocol(RuleBasedStateMachine):
     @rule()
     def the_next_commit_fails(self):
         self.systems[0].fails = True
+        self.keyed.fails = True
 
-    @rule(keys=st.lists(st.integers(0, 3), min_size=1, max_size=5), dies=st.booleans())
-    def fleet_learns(self, keys, dies):
-        number = sum(self.fed.values()) + len(keys)
-        self.fleet.learn(keys, SOURCE[: len(keys)], ["up"] * len(keys), mark=number)
-        self.fed.update(keys)
-        if dies:
-            self.fleets += 1
-            again = self.folder / f"fleet{self.fleets}"
-            shutil.copytree(self.fleet.folder, again, ignore=shutil.ignore_patterns("lock"))
-            self.fleet._let_go()
-            self.fleet = Fleet.open(again)
-        assert self.fleet.mark == number
-        assert {key: self.fleet[key].seen_ for key in self.fed} == dict(self.fed)
+    @rule(keys=st.lists(st.integers(0, 3), min_size=1, max_size=5))
+    def fleet_learns(self, keys):
+        fleet = self.keyed.fleet
+        number = sum(self.keyed.fed.values()) + len(keys)
+        fleet.learn(keys, SOURCE[: len(keys)], ["up"] * len(keys), mark=number)
+        self.keyed.fed.update(keys)
+        assert fleet.mark == number
+        self._after(self.keyed)
+
+    @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True))
+    def a_key_is_forgotten(self, ids):
+        fleet = self.keyed.fleet
+        fleet.predict("gone", np.stack([ROWS[id] for id in ids]), ids)
+        assert fleet.label("gone", ids[0], "up").status == "learned"
+        fleet.forget("gone")
+        assert "gone" not in fleet
+        assert {r.status for r in fleet.label_many([("gone", id, "up") for id in ids])} == {
+            "unknown"
+        }
+        self._after(self.keyed)
 
     @invariant()
     def every_label_was_learned_once(self):

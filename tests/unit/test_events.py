@@ -31,15 +31,29 @@ def learner(ledger: MemoryLedger, calls: list[list[object]], refuses: object = N
         if refuses in labels:
             raise InputError(f"{refuses!r} cannot be learned")
         calls.append(labels)
-        return [ledger.resolve(event, label).code == label for event, label in zip(events, labels, strict=True)]
+        return [
+            ledger.resolve(event, label).code == label
+            for event, label in zip(events, labels, strict=True)
+        ]
 
     return learn
 
 
 def test_every_status_and_its_detail():
-    ledger, calls = ledger_of(4), []
+    ledger = ledger_of(4)
+    calls = []
     ledger.resolve(ledger.pending["e3"], None)
-    labels = [("e0", 0), ("e1", 0), ("e0", 0), ("e0", 1), ("e9", 0), ("e3", 1), ("e2", None), ("e2", "bad"), ("e2", 1)]
+    labels = [
+        ("e0", 0),
+        ("e1", 0),
+        ("e0", 0),
+        ("e0", 1),
+        ("e9", 0),
+        ("e3", 1),
+        ("e2", None),
+        ("e2", "bad"),
+        ("e2", 1),
+    ]
     results = ledger.label_many(labels, learner(ledger, calls, refuses="bad"))
     assert [(r.id, r.status, r.correct) for r in results] == [
         ("e0", "learned", True),
@@ -62,7 +76,8 @@ def test_every_status_and_its_detail():
 
 
 def test_labels_of_one_call_are_learned_together_unless_one_is_refused():
-    ledger, calls = ledger_of(6), []
+    ledger = ledger_of(6)
+    calls = []
     learn = learner(ledger, calls, refuses=7)
     results = ledger.label_many([("e2", 1), ("e0", 7), ("e1", 2)], learn, block=2, by_event=True)
     assert [r.status for r in results] == ["learned", "refused", "learned"]
@@ -127,19 +142,19 @@ def test_bytes_give_back_what_was_there():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d[:20], "not a ledger"),
+        (lambda d: d[:20], "is not a record"),
         (lambda d: b"hre9" + d[4:], "format b'9'"),
         (lambda d: d[:-9] + b"x" + d[-8:], "damaged"),
         (lambda d: d[:-1], "damaged"),
     ],
 )
 def test_other_bytes_are_refused(change, words):
-    with pytest.raises(InputError, match=f"key 'k': its events .*{words}"):
+    with pytest.raises(InputError, match=f"key 'k': the record of its events .*{words}"):
         MemoryLedger.from_bytes(change(ledger_of(3).to_bytes()), Limits(), name="key 'k'")
 
 
 def test_events_of_other_sources_are_refused():
-    with pytest.raises(InputError, match="belong to other sources"):
+    with pytest.raises(InputError, match="belongs to other sources"):
         MemoryLedger.from_bytes(ledger_of(1).to_bytes(b"a" * 16), Limits(), b"b" * 16)
 
 
@@ -164,7 +179,9 @@ def test_labels_as_text_and_back(label):
     assert (again, type(again)) == (label, type(label))
 
 
-@pytest.mark.parametrize("options", [{"max_pending": 0}, {"label_timeout": -1}, {"keep_events": True}])
+@pytest.mark.parametrize(
+    "options", [{"max_pending": 0}, {"label_timeout": -1}, {"keep_events": True}]
+)
 def test_limits_that_cannot_be(options):
     with pytest.raises(InputError, match=f"{next(iter(options))}="):
         Limits(**options)

@@ -16,7 +16,9 @@ from hedgerow.files import check_writable, same_file, write_whole
 
 def test_a_link_stays_a_link_and_the_mode_is_kept(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    file, link, chain = tmp_path / "deep" / "file", tmp_path / "link", tmp_path / "chain"
+    file = tmp_path / "deep" / "file"
+    link = tmp_path / "link"
+    chain = tmp_path / "chain"
     file.write_bytes(b"old")
     file.chmod(0o640)
     link.symlink_to(Path("deep") / "file")
@@ -112,7 +114,9 @@ for attempt in (lambda: check_writable(sys.argv[1], 100_001), lambda: write_whol
 
 def test_room_for_the_size_is_tried(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"old")
-    done = subprocess.run([sys.executable, "-c", LIMITED, tmp_path / "model"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, tmp_path / "model"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(f"cannot write to {tmp_path / 'model'}: File too large") == 2
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model", b"old")]

@@ -13,7 +13,12 @@ from support.laws import classifier, projections
 
 from hedgerow import OnlineTransferClassifier, load, split
 
-NAMES = {"amazon.mat": "amazon", "Caltech10.mat": "caltech", "dslr.mat": "dslr", "webcam.mat": "webcam"}
+NAMES = {
+    "amazon.mat": "amazon",
+    "Caltech10.mat": "caltech",
+    "dslr.mat": "dslr",
+    "webcam.mat": "webcam",
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,8 @@ def fitted(golden, task) -> OnlineTransferClassifier:
 
 
 def replay(fitted, task, golden, trial):
-    clf, stream = copy.deepcopy(fitted), task[2]
+    clf = copy.deepcopy(fitted)
+    stream = task[2]
     order = golden["ID_new"][trial].astype(int) - 1
     labels = stream.y[order]
     trace = clf.learner_.run(stream.X[order], np.searchsorted(clf.classes_, labels))
@@ -58,7 +64,8 @@ def test_initial_projections(golden, fitted):
 
 
 def test_source_classifiers_and_means(golden, fitted):
-    learner, n = fitted.learner_, len(fitted.source_names_)
+    learner = fitted.learner_
+    n = len(fitted.source_names_)
     for i in range(n):
         signs = np.sign((projections(fitted)[i] * golden["JDA_A"][i]).sum(axis=0))
         np.testing.assert_allclose(learner.W[i] * signs, golden["Wsrc"][i], atol=1e-8, rtol=0)
@@ -89,12 +96,16 @@ def test_every_step_of_a_trial(golden, task, fitted, trial):
 
 
 def test_mistakes_of_all_trials(golden, task, fitted):
-    mistakes = [replay(fitted, task, golden, trial)[0].mistakes_ for trial in range(len(golden["ID_new"]))]
+    mistakes = [
+        replay(fitted, task, golden, trial)[0].mistakes_ for trial in range(len(golden["ID_new"]))
+    ]
     np.testing.assert_array_equal(mistakes, golden["err_ODDM"])
 
 
 def test_running_mistake_rates(golden, task, fitted):
-    checkpoints = golden["mistakes_idx"].astype(int)[1:]  # the first is 0, before anything was predicted
+    checkpoints = golden["mistakes_idx"].astype(int)[
+        1:
+    ]  # the first is 0, before anything was predicted
     for trial in range(3):
         _, trace, labels = replay(fitted, task, golden, trial)
         running = np.cumsum(trace.predictions + 1 != labels) / np.arange(1, len(labels) + 1)

@@ -14,7 +14,7 @@ from support.laws import classifier, law, make_task, seeds
 from hedgerow import Domain
 from hedgerow.core.constants import RULES
 from hedgerow.core.errors import InputError
-from hedgerow.heads import StepwiseHead, compact, make_head, train
+from hedgerow.heads import AROW_RULES, StepwiseHead, compact, make_head, train
 
 
 def rows(seed, N, m, density=0.1):
@@ -23,7 +23,7 @@ def rows(seed, N, m, density=0.1):
     return X, rng.integers(0, 4, N)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, *AROW_RULES])
 @pytest.mark.parametrize("source_pass", ["last", "average"])
 @given(seeds, st.sampled_from([0, 1, 15, 16, 17, 50]), st.sampled_from([5, 200]))
 @law(10)
@@ -68,8 +68,12 @@ def test_the_offline_stage_of_sparse_sources_is_that_of_dense_ones(method):
     task = make_task(3, m=12, rows=40)
     fitted = {}
     for how in (np.asarray, sp.csr_array):
-        sources = [Domain(s.name, how(np.where(np.abs(s.X) < 0.8, 0, s.X)), s.y) for s in task.sources]
-        warmup = Domain("warm-up", how(np.where(np.abs(task.warmup.X) < 0.8, 0, task.warmup.X)), None)
+        sources = [
+            Domain(s.name, how(np.where(np.abs(s.X) < 0.8, 0, s.X)), s.y) for s in task.sources
+        ]
+        warmup = Domain(
+            "warm-up", how(np.where(np.abs(task.warmup.X) < 0.8, 0, task.warmup.X)), None
+        )
         clf = classifier(method, preprocess="unit", dim=3)
         fitted[how] = clf.fit_domains(sources, warmup).learner_.W
     np.testing.assert_allclose(fitted[sp.csr_array], fitted[np.asarray], atol=1e-9)

@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-HEAVY = ("scipy", "sklearn", "numba", "pandas", "safetensors", "matplotlib", "h5py", "pooch", "typer", "rich")
+HEAVY = (
+    "scipy",
+    "sklearn",
+    "numba",
+    "pandas",
+    "safetensors",
+    "matplotlib",
+    "h5py",
+    "pooch",
+    "cyclopts",
+    "rich",
+)
 
 
 def loaded_after(code: str) -> set[str]:

@@ -10,10 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.laws import METHODS, assert_close_state, fitted, law, make_task, projections, seeds
 
-from hedgerow import OnlineTransferClassifier
-from hedgerow.core.errors import InputError
-from hedgerow.mix import Hedge
-
 
 def disturb(clf, rng, x, task):
     """Anything that must not matter between a prediction and its label."""
@@ -28,15 +24,23 @@ def disturb(clf, rng, x, task):
         clf.explain_one(x)
     elif what == 4:
         clf.weights_, clf.discrepancy_, clf.bound_  # noqa: B018
-    elif what == 5:
-        x = x.copy()
+    elif what == 5:  # a row that is changed after its prediction is another row
+        buffer = 0.5 * x
+        clf.predict_one(buffer)
+        buffer[:] = x
+        x = buffer
     elif what == 6:
         clf.predict_proba_one(x)
     return x
 
 
 @pytest.mark.parametrize("method", METHODS)
-@given(seeds, st.sampled_from([None, 0.8]), st.sampled_from(["scores", "vote"]), st.sampled_from([(), "zscore+unit"]))
+@given(
+    seeds,
+    st.sampled_from([None, 0.8]),
+    st.sampled_from(["scores", "vote"]),
+    st.sampled_from([(), "zscore+unit"]),
+)
 @law(6)
 def test_one_by_one_with_disturbances_is_a_block(method, seed, beta, combine, steps):
     task = make_task(seed, stream=60, missing=0.2, new_classes=1)
@@ -52,32 +56,13 @@ def test_one_by_one_with_disturbances_is_a_block(method, seed, beta, combine, st
     np.testing.assert_allclose(clf.weights_, block.weights_, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", ["pa", "homotlms", "oddm"])
-def test_one_row_and_blocks_in_turn(method):
-    task = make_task(3, stream=120, K=4)
-    clf = fitted(task, method, refresh_every=9)
-    whole = copy.deepcopy(clf)
-    expected, got, start = whole.predict_then_learn(task.X, task.y), [], 0
-    rng = np.random.default_rng(1)
-    while start < 120:
-        end = min(start + int(rng.integers(1, 25)), 120)
-        if rng.random() < 0.5:
-            got += clf.predict_then_learn(task.X[start:end], task.y[start:end]).tolist()
-        else:
-            for x, label in zip(task.X[start:end], task.y[start:end], strict=True):
-                got.append(clf.predict_one(x))
-                clf.learn_one(x, label)
-        start = end
-    np.testing.assert_array_equal(got, expected)
-    assert_close_state(clf.learner_.arrays(), whole.learner_.arrays())
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_predictions_change_no_bit_of_what_is_learned(method):
     """A model that is rebuilt from its labels alone must be the one that also answered questions."""
     task = make_task(4, stream=90, K=4)
     asked = fitted(task, method)
-    silent, rng = copy.deepcopy(asked), np.random.default_rng(0)
+    silent = copy.deepcopy(asked)
+    rng = np.random.default_rng(0)
     for x, label in zip(task.X, task.y, strict=True):
         silent.learn_one(x, label)
         for other in (*task.X[rng.integers(0, 90, rng.integers(0, 3))], x)[: rng.integers(0, 4)]:
@@ -96,7 +81,8 @@ def test_rows_as_they_come(dtype):
     X = np.round(task.X * 8).astype(dtype)
     clf = fitted(task, "oddm", refresh_every=5, dtype=dtype, preprocess=())
     expected = copy.deepcopy(clf).predict_then_learn(X, task.y)
-    strided, buffer = np.asfortranarray(X), np.empty(X.shape[1], dtype=dtype)
+    strided = np.asfortranarray(X)
+    buffer = np.empty(X.shape[1], dtype=dtype)
     frozen = X.copy()
     frozen.setflags(write=False)
     kinds = [
@@ -116,37 +102,6 @@ def test_rows_as_they_come(dtype):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_a_row_changed_after_its_prediction_is_another_row():
-    task = make_task(5, stream=30)
-    a = fitted(task, "oddm", refresh_every=4)
-    b = copy.deepcopy(a)
-    for x, label in zip(task.X, task.y, strict=True):
-        row = x.copy()
-        a.predict_one(row)
-        row *= 0.5
-        a.learn_one(row, label)
-        b.learn_one(0.5 * x, label)
-    assert_close_state(a.learner_.arrays(), b.learner_.arrays())
-
-
-@pytest.mark.parametrize("method", ["pa", "oddm"])
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
-def test_a_bad_row_is_refused_and_changes_nothing(method, bad):
-    task = make_task(1)
-    clf = fitted(task, method, refresh_every=3).partial_fit(task.X[:5], task.y[:5])
-    twin = copy.deepcopy(clf)
-    row = task.X[6].copy()
-    row[3] = bad
-    for call in (lambda: clf.predict_one(row), lambda: clf.learn_one(row, task.y[6])):
-        with pytest.raises(InputError, match="x: "):
-            call()
-    for short in (row[:3], np.zeros(0), np.zeros((2, 6))):
-        with pytest.raises(InputError, match="expected one instance"):
-            clf.predict_one(short)
-    assert_close_state(clf.learner_.arrays(), twin.learner_.arrays(), 0)
-    np.testing.assert_array_equal(clf.predict(task.X), twin.predict(task.X))
-
-
 def test_a_long_live_stream_stays_with_the_replay():
     """Over many refreshes, with rounding kept from adding up in different ways."""
     task = make_task(8, stream=3000, K=3, m=5)
@@ -159,41 +114,10 @@ def test_a_long_live_stream_stays_with_the_replay():
     assert_close_state(clf.learner_.arrays(), block.learner_.arrays(), 1e-6)
 
 
-def test_a_cold_start_one_by_one():
-    task = make_task(0)
-    one, block = OnlineTransferClassifier("pa"), OnlineTransferClassifier("pa")
-    for x, label in zip(task.X, task.y, strict=True):
-        one.learn_one(x, label)
-    block.partial_fit(task.X[:1], task.y[:1]).partial_fit(task.X[1:], task.y[1:])
-    assert_close_state(one.learner_.arrays(), block.learner_.arrays())
-
-
-class Slow(Hedge):
-    """A rule of its own."""
-
-    def rates(self, seen, n):
-        return np.full(len(seen), 0.01)
-
-
-def test_a_hedge_of_ones_own_is_asked_on_both_paths():
-    task = make_task(5, stream=80)
-    clf = fitted(task, "oddm", mixer=Slow())
-    other = copy.deepcopy(clf)
-    plain = fitted(task, "oddm", mixer=Hedge())
-    blocks = clf.predict_then_learn(task.X, task.y)
-    for x, label in zip(task.X, task.y, strict=True):
-        other.predict_one(x)
-        other.learn_one(x, label)
-    plain.predict_then_learn(task.X, task.y)
-    assert len(blocks) == 80
-    np.testing.assert_allclose(clf.weights_, other.weights_, atol=1e-12)
-    assert clf.learner_.mixture_loss == pytest.approx(other.learner_.mixture_loss)
-    assert clf.learner_.mixture_loss != pytest.approx(plain.learner_.mixture_loss)
-
-
 def test_dense_rows_after_sparse_ones_find_the_means_in_their_order():
     task = make_task(6, sparse=True, stream=60)
-    clf, other = fitted(task, "oddm"), fitted(task, "oddm")
+    clf = fitted(task, "oddm")
+    other = fitted(task, "oddm")
     X = task.X.toarray()
     clf.predict_then_learn(task.X[:20], task.y[:20])
     for x, label in zip(X[20:], task.y[20:], strict=True):
@@ -212,9 +136,14 @@ def test_a_block_explained_is_its_rows_explained(method):
         one = rows.explain_one(x)
         assert found.labels[i] == one.label
         known = len(one.probabilities)
-        np.testing.assert_allclose(found.probabilities[i, :known], list(one.probabilities.values()), atol=1e-9)
+        np.testing.assert_allclose(
+            found.probabilities[i, :known], list(one.probabilities.values()), atol=1e-9
+        )
         assert not found.probabilities[i, known:].any()
         np.testing.assert_allclose(found.weights[i], list(one.weights.values()), atol=1e-9)
         rows.learn_one(x, label)
     assert found.probabilities.shape == (40, len(block.classes_))
-    assert block.explain_then_learn(task.X[:0], task.y[:0]).probabilities.shape == (0, len(block.classes_))
+    assert block.explain_then_learn(task.X[:0], task.y[:0]).probabilities.shape == (
+        0,
+        len(block.classes_),
+    )

@@ -7,7 +7,7 @@ import pytest
 from support.laws import METHODS, make_task
 
 from hedgerow import OnlineTransferClassifier
-from hedgerow.kernels import experts, refresh, ridge, rows
+from hedgerow.kernels import experts, ridge, rows
 from hedgerow.ridge import mixture
 
 PLACES = 400
@@ -18,7 +18,8 @@ def laid_out(arguments, places):
     """Copies of all arrays in one piece of memory, side by side in any order, with small gaps."""
     arrays = [i for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
     pool = np.zeros(sum(arguments[i].nbytes + 512 for i in arrays) + 64, np.uint8)
-    at, found = -pool.ctypes.data % 64, list(arguments)
+    at = -pool.ctypes.data % 64
+    found = list(arguments)
     for i in places.permutation(arrays):
         at += 8 * int(places.integers(0, 9))
         array = arguments[i]
@@ -41,7 +42,16 @@ def scattered(arguments, places, heap):
 
 def newton(f, K):
     work = np.zeros(2 * K + (2 + f) * f)
-    return [rng.normal(size=f), 3.0 * np.eye(f), rng.normal(size=(f, K)), np.full(K, -np.log(K)), 1, 0.98, 0.3, work]
+    return [
+        rng.normal(size=f),
+        3.0 * np.eye(f),
+        rng.normal(size=(f, K)),
+        np.full(K, -np.log(K)),
+        1,
+        0.98,
+        0.3,
+        work,
+    ]
 
 
 def mixed(heads, K):
@@ -51,7 +61,7 @@ def mixed(heads, K):
 
 
 def mix_row(*arguments):
-    ridge.mix_row(ridge.Mixture(*arguments[:7]), *arguments[7:])
+    ridge.mix_row(ridge.Mixture(*arguments[:6]), *arguments[6:])
 
 
 def square(d):
@@ -60,10 +70,23 @@ def square(d):
 
 
 def learned(d):
-    z, P = rng.normal(size=d), square(d)
-    G, diagonal = rng.normal(size=4 * d) / 9, P.diagonal().copy()
+    z = rng.normal(size=d)
+    P = square(d)
+    G = rng.normal(size=4 * d) / 9
+    diagonal = P.diagonal().copy()
     along = G[: 3 * d].reshape(3, d) @ z
-    return [G, np.zeros(12), 3, 0, z, P @ z, rng.normal(size=3), 1.0, along, diagonal, diagonal.max()]
+    return [
+        G,
+        np.zeros(12),
+        3,
+        z,
+        P @ z,
+        rng.normal(size=3),
+        1.0,
+        along,
+        diagonal,
+        diagonal.max(),
+    ]
 
 
 def arow(W, S, Z, y, F, u):
@@ -73,8 +96,25 @@ def arow(W, S, Z, y, F, u):
 
 
 def spread(d, K=4, B=6):
-    rows_, labels = rng.normal(size=(B, 1, d)), rng.integers(0, K, B)
+    rows_ = rng.normal(size=(B, 1, d))
+    labels = rng.integers(0, K, B)
     return [np.zeros((1, K, d)), square(d)[None], rows_, labels, np.zeros((B, 1, K)), np.zeros(d)]
+
+
+def symmetric_rows(P, Z, out):
+    rows.symmetric_rows(P, Z, len(Z), 0, out)
+
+
+def rows_times(X, M, out):
+    rows.rows_times(X, len(X), 0, M, out, 0)
+
+
+def rows_dots(X, L, out):
+    rows.rows_dots(X, len(X), L, out)
+
+
+def fold(P, M, G, E):
+    rows.fold(P, M, G, E, len(G))
 
 
 CASES = {
@@ -84,12 +124,28 @@ CASES = {
         (mix_row, lambda d: mixed(d, min(d, 9))),
         (ridge._newton, lambda d: newton(d, min(d, 9))),
         (ridge.learn_row, learned),
-        (rows.symmetric_row, lambda d: [square(d), rng.normal(size=d), np.zeros(d)]),
+        (symmetric_rows, lambda d: [square(d), rng.normal(size=(3, d)), np.zeros((3, d))]),
+        (
+            rows_times,
+            lambda d: [rng.normal(size=(3, d)), rng.normal(size=(d, 5)), np.zeros((3, 5))],
+        ),
+        (rows_dots, lambda d: [rng.normal(size=(3, d)), rng.normal(size=(5, d)), np.zeros((3, 5))]),
+        (
+            fold,
+            lambda d: [
+                square(d),
+                np.zeros((d, 2)),
+                rng.normal(size=(7, d)),
+                rng.normal(size=(7, 2)),
+            ],
+        ),
         (rows.row_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, 5)), np.zeros(5)]),
         (rows.product_row, lambda d: [rng.normal(size=(5, d)), rng.normal(size=d), np.zeros(5)]),
-        (refresh.cholesky, lambda d: [square(d)]),
         (arow, spread),
-        (ridge.row_products, lambda d: [np.ones((4, d), np.int16), np.ones(d, np.int16), np.zeros(4, np.float32)]),
+        (
+            ridge.row_products,
+            lambda d: [np.ones((4, d), np.int16), np.ones(d, np.int16), np.zeros(4, np.int32)],
+        ),
     )
 }
 
@@ -97,7 +153,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_bits_wherever_the_arrays_lie(case):
     loop, arguments = CASES[case]
-    places, seen, heap = np.random.default_rng(4), set(), []
+    places = np.random.default_rng(4)
+    seen = set()
+    heap = []
     for i in range(PLACES):
         found = scattered(arguments, places, heap) if i % 2 else laid_out(arguments, places)
         loop(*found)
@@ -108,7 +166,8 @@ def test_the_same_bits_wherever_the_arrays_lie(case):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_stream_again(method):
     """Each time among other arrays."""
-    kept, found = [], set()
+    kept = []
+    found = set()
     sizes = np.random.default_rng(0)
     for _ in range(6):
         task = make_task(7, n=2, m=9, stream=120)

@@ -12,40 +12,34 @@ from support.laws import (
     METHODS,
     PAPER,
     STEPS,
+    as_dense,
+    as_table,
     assert_close_state,
     assert_same_state,
-    classifier,
     fitted,
     law,
     make_task,
-    projections,
+    one_by_one,
     seeds,
-    state_of,
 )
 
-from hedgerow import OnlineTransferClassifier
+from hedgerow import OnlineTransferClassifier, PaperOptions
 from hedgerow.align import BDA, CORAL, JDA, TCA, Identity
 from hedgerow.core.errors import InputError
 from hedgerow.learner import BLOCK
 
 
 def chopped(clf, X, y, seed):
-    """The stream in blocks of random lengths."""
-    rng, start, out = np.random.default_rng(seed), 0, []
+    """The stream in blocks of random lengths, some of them row by row."""
+    rng = np.random.default_rng(seed)
+    start = 0
+    out = []
     while start < len(y):
         end = start + int(rng.integers(1, 30))
-        out.append(clf.predict_then_learn(X[start:end], y[start:end]))
+        learn = one_by_one if rng.random() < 0.3 else type(clf).predict_then_learn
+        out.append(learn(clf, X[start:end], y[start:end]))
         start = end
     return np.concatenate(out)
-
-
-def one_by_one(clf, X, y):
-    out = []
-    for i in range(len(y)):
-        x = X[[i]] if hasattr(X, "tocsr") else X[i]
-        out.append(clf.predict_one(x))
-        clf.learn_one(x, y[i])
-    return np.array(out)
 
 
 def assert_step_is_run(clf, X, y, seed, tolerance=1e-9):
@@ -70,7 +64,14 @@ options = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("method", METHODS)
-@given(seeds, options, st.booleans(), st.sampled_from([0.0, 0.3]), st.sampled_from([0, 2]), st.integers(0, 3))
+@given(
+    seeds,
+    options,
+    st.booleans(),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([0, 2]),
+    st.integers(0, 3),
+)
 @law(12)
 def test_one_by_one_is_any_blocks(method, seed, chosen, sparse, missing, new_classes, n):
     task = make_task(seed, n=max(n, 1), sparse=sparse, missing=missing, new_classes=new_classes)
@@ -82,19 +83,25 @@ def test_one_by_one_is_any_blocks(method, seed, chosen, sparse, missing, new_cla
 def test_one_by_one_is_any_blocks_where_sources_know_one_class(method, missing):
     """Longer than what happens every sixteen rows, with that one class alone and then with a second."""
     task = make_task(1, K=1, missing=missing, new_classes=1, stream=90)
-    labels = np.array([label if label is None or t >= 40 else "c0" for t, label in enumerate(task.y)], dtype=object)
+    labels = np.array(
+        [label if label is None or t >= 40 else "c0" for t, label in enumerate(task.y)],
+        dtype=object,
+    )
     assert_step_is_run(fitted(task, method), task.X, labels, 1)
 
 
 @pytest.mark.parametrize(
-    "steps", [(), *((step,) for step in STEPS), ("signed-sqrt", "zscore", "unit"), ("centre", "unit")]
+    "steps",
+    [(), *((step,) for step in STEPS), ("signed-sqrt", "zscore", "unit"), ("centre", "unit")],
 )
 @pytest.mark.parametrize("method", ["homotlms", "oddm"])
 @given(seeds, st.booleans(), st.sampled_from([0, 15]))
 @law(5)
 def test_one_by_one_is_any_blocks_with_every_preprocessing(method, steps, seed, sparse, warmup):
     task = make_task(seed, sparse=sparse, missing=0.2, warmup=warmup)
-    assert_step_is_run(fitted(task, method, preprocess=steps, refresh_every=7), task.X, task.y, seed, 1e-7)
+    assert_step_is_run(
+        fitted(task, method, preprocess=steps, refresh_every=7), task.X, task.y, seed, 1e-7
+    )
 
 
 @pytest.mark.parametrize("mixer", [{"mixer": "loss"}, {"mixer": "log-loss"}, {"combine": "vote"}])
@@ -107,14 +114,15 @@ def test_one_by_one_is_any_blocks_with_every_mixer(mixer, seed):
 
 @pytest.mark.parametrize(
     "aligner",
-    [Identity(), TCA(dim=3), BDA(dim=3), CORAL(), JDA(kernel="rbf", dim=4), JDA(kernel="linear", dim=4)],
-    ids=lambda a: f"{type(a).__name__}-{getattr(a, 'kernel', '')}",
+    [Identity(), TCA(dim=3), BDA(dim=3), CORAL(), JDA(dim=4)],
+    ids=lambda a: type(a).__name__,
 )
 def test_one_by_one_is_any_blocks_with_every_aligner(aligner):
     task = make_task(5, missing=0.2, new_classes=1)
-    kernel = getattr(aligner, "kernel", "") == "rbf"
-    for method in ("oddm-fixed", "homotlms", "paio") if kernel else ("oddm", "homotlms", "paio"):
-        assert_step_is_run(fitted(task, method, aligner=aligner, refresh_every=5), task.X, task.y, 1)
+    for method in ("oddm", "oddm-fixed", "homotlms", "paio"):
+        assert_step_is_run(
+            fitted(task, method, aligner=aligner, refresh_every=5), task.X, task.y, 1
+        )
 
 
 @pytest.mark.parametrize("length", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
@@ -124,25 +132,11 @@ def test_long_blocks(length):
         assert_step_is_run(fitted(task, method, refresh_every=10_000), task.X, task.y, 2)
 
 
-def test_the_refresh_falls_on_the_same_label_wherever_blocks_end():
-    task = make_task(3, stream=40, missing=0.5)
-    clf = fitted(task, "oddm", refresh_every=4)
-    whole, parts = copy.deepcopy(clf), copy.deepcopy(clf)
-    whole.predict_then_learn(task.X, task.y)
-    before = projections(parts).copy()
-    for x, label in zip(task.X, task.y, strict=True):
-        parts.learn_one(x, label)
-        moved = not np.array_equal(before, projections(parts))
-        assert moved == (label is not None and parts.seen_ % 4 == 0)
-        before = projections(parts).copy()
-    np.testing.assert_allclose(before, projections(whole), atol=1e-9)
-
-
 @pytest.mark.parametrize("method", METHODS)
 @given(seeds, st.booleans(), st.integers(0, 50))
 @law(6)
 def test_save_load_continue_is_continue_bit_for_bit(tmp_path_factory, method, seed, sparse, cut):
-    task = make_task(seed, sparse=sparse, missing=0.2, new_classes=1)
+    task = make_task(seed, sparse=sparse, missing=0.2, new_classes=1, stream=80)
     clf = fitted(task, method, refresh_every=7)
     clf.predict_then_learn(task.X[:cut], task.y[:cut])
     path = tmp_path_factory.mktemp("models") / "m.safetensors"
@@ -151,26 +145,12 @@ def test_save_load_continue_is_continue_bit_for_bit(tmp_path_factory, method, se
     assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     assert loaded.learner_.plan == clf.learner_.plan
     np.testing.assert_array_equal(
-        loaded.predict_then_learn(task.X[cut:], task.y[cut:]), clf.predict_then_learn(task.X[cut:], task.y[cut:])
+        loaded.predict_then_learn(task.X[cut:], task.y[cut:]),
+        clf.predict_then_learn(task.X[cut:], task.y[cut:]),
     )
     assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     np.testing.assert_array_equal(loaded.classes_, clf.classes_)
     assert loaded.classes_.dtype == clf.classes_.dtype
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_predicting_is_pure(method):
-    task = make_task(0, missing=0.2)
-    clf = fitted(task, method, preprocess="zscore+unit")
-    clf.partial_fit(task.X[:20], task.y[:20])
-    before = state_of(clf)
-    clf.predict(task.X), clf.predict_proba(task.X), clf.decision_function(task.X)
-    clf.predict_one(task.X[0]), clf.predict_proba_one(task.X[0])
-    clf.weights_, clf.discrepancy_, clf.bound_, clf.mistakes_, clf.hedge_loss_  # noqa: B018
-    assert_same_state(state_of(clf), before)
-    clf.learn_one(task.X[0], None).learn_one(task.X[0], float("nan")).partial_fit(task.X[:3], [None] * 3)
-    if not clf.learner_.learns_unlabelled:
-        assert_same_state(state_of(clf), before)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -193,11 +173,21 @@ def test_predict_agrees_with_predict_one_and_with_the_probabilities(method):
 @pytest.mark.parametrize("method", PAPER)
 def test_float32_is_kept_end_to_end(method, aligner, steps, given_as):
     task = make_task(2, dtype="float32" if given_as == "data" else "float64", new_classes=1)
-    clf = fitted(task, method, dtype="float32" if given_as == "option" else None, preprocess=steps, aligner=aligner)
+    clf = fitted(
+        task,
+        method,
+        dtype="float32" if given_as == "option" else None,
+        preprocess=steps,
+        aligner=aligner,
+    )
     twin = copy.deepcopy(clf)
     halved = task.X.astype(np.float32)
-    np.testing.assert_array_equal(clf.decision_function(halved.astype(np.float64)), clf.decision_function(halved))
-    np.testing.assert_array_equal(clf.decision_function(task.X.astype(np.float64)), clf.decision_function(halved))
+    np.testing.assert_array_equal(
+        clf.decision_function(halved.astype(np.float64)), clf.decision_function(halved)
+    )
+    np.testing.assert_array_equal(
+        clf.decision_function(task.X.astype(np.float64)), clf.decision_function(halved)
+    )
     np.testing.assert_array_equal(
         one_by_one(twin, task.X.astype(np.float64), task.y), clf.predict_then_learn(task.X, task.y)
     )
@@ -209,7 +199,8 @@ def test_float32_is_kept_end_to_end(method, aligner, steps, given_as):
 
 
 def test_domains_of_both_precisions_meet_in_the_higher():
-    a, b = make_task(0, dtype="float32"), make_task(0)
+    a = make_task(0, dtype="float32")
+    b = make_task(0)
     task = b._replace(sources=[a.sources[0], b.sources[1]])
     clf = fitted(task, "homotlms")
     assert clf.learner_.W.dtype == np.float64
@@ -218,14 +209,12 @@ def test_domains_of_both_precisions_meet_in_the_higher():
 @pytest.mark.parametrize("method", METHODS)
 def test_sparse_rows_give_what_dense_rows_give(method):
     task = make_task(6, sparse=True)
+    dense = as_dense(task)
     for steps in ("none", "row-minmax+unit", "zscore+unit", "signed-sqrt"):
         sparse = fitted(task, method, preprocess=steps, refresh_every=10, eigenvectors="unit")
-        plain = classifier(method, preprocess=steps, refresh_every=10, eigenvectors="unit").fit_domains(
-            [type(d)(d.name, d.X.toarray(), d.y) for d in task.sources],
-            type(task.warmup)("t", task.warmup.X.toarray()),
-        )
+        plain = fitted(dense, method, preprocess=steps, refresh_every=10, eigenvectors="unit")
         np.testing.assert_array_equal(
-            sparse.predict_then_learn(task.X, task.y), plain.predict_then_learn(task.X.toarray(), task.y)
+            sparse.predict_then_learn(task.X, task.y), plain.predict_then_learn(dense.X, task.y)
         )
         np.testing.assert_allclose(sparse.weights_, plain.weights_, atol=1e-9)
 
@@ -233,9 +222,7 @@ def test_sparse_rows_give_what_dense_rows_give(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_the_callers_arrays_are_never_changed(method):
     task = make_task(8, new_classes=1)
-    X = np.vstack([*(d.X for d in task.sources), task.warmup.X])
-    y = np.concatenate([*(d.y for d in task.sources), ["?"] * len(task.warmup)])
-    domain = np.repeat([0, 1, -1], [24, 24, 15])
+    X, y, domain = as_table(task)
     arrays = [X, y, domain, task.X, task.y]
     copies = [a.copy() for a in arrays]
     for a in arrays:
@@ -247,32 +234,21 @@ def test_the_callers_arrays_are_never_changed(method):
         np.testing.assert_array_equal(array, original)
 
 
-@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss", "adahedge", "squint", "fixed-share"])
+@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss"])
 def test_a_new_class_costs_every_expert_what_one_that_nobody_knew_costs(mixer):
     task = make_task(9)
     clf = fitted(task, "oddm", mixer=mixer).partial_fit(task.X[:20], task.y[:20])
-    F, before = clf.learner_.expert_scores(task.X[20:21]), clf.learner_.state["expert_loss"].copy()
+    F = clf.learner_.expert_scores(task.X[20:21])
+    before = clf.learner_.state["expert_loss"].copy()
     scores = clf.learner_.scores(task.X[20:21])
     clf.learn_one(task.X[20], "new")
     loss = clf.learner_.plan.mixer.losses(F, np.array([3]))[0]
     np.testing.assert_allclose(clf.learner_.state["expert_loss"] - before, loss, atol=1e-12)
     twin = fitted(task, "oddm", mixer=mixer).partial_fit(task.X[:20], task.y[:20]).learner_
     twin.grow(4)
-    np.testing.assert_allclose(twin.run(task.X[20:21], np.array([3]), known=3).scores, scores, atol=1e-12)
-
-
-def test_mistakes_are_counted_when_the_label_is_learned():
-    task = make_task(9, missing=0.3)
-    for method in METHODS:
-        clf = fitted(task, method)
-        predictions = clf.predict_then_learn(task.X, task.y)
-        labelled = np.array([label is not None for label in task.y])
-        assert clf.mistakes_ == (predictions[labelled] != task.y[labelled]).sum()
-        assert clf.seen_ == labelled.sum()
-        if clf.guarantee_.startswith("mistakes"):
-            assert clf.mistakes_ <= clf.bound_ + 1e-9
-        else:
-            assert clf.hedge_loss_ <= clf.bound_ + 1e-9
+    np.testing.assert_allclose(
+        twin.run(task.X[20:21], np.array([3]), known=3).scores, scores, atol=1e-12
+    )
 
 
 def test_a_copy_through_joblib_keeps_the_running_statistics_with_the_state(tmp_path):
@@ -291,8 +267,12 @@ def test_a_copy_through_joblib_keeps_the_running_statistics_with_the_state(tmp_p
 @pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear"])
 def test_our_own_learner_computes_in_doubles_and_says_so(method):
     task = make_task(2, dtype="float32")
-    with pytest.raises(InputError, match=r"dtype='float32': method .* does not read it.*methods that do: pa, "):
-        OnlineTransferClassifier(method, dtype="float32").fit_domains(task.sources, task.warmup)
+    with pytest.raises(
+        InputError, match=r"dtype='float32': method .* does not read it.*methods that do: pa, "
+    ):
+        OnlineTransferClassifier(method, options=PaperOptions(dtype="float32")).fit_domains(
+            task.sources, task.warmup
+        )
     clf = fitted(task, method)
     clf.partial_fit(task.X, task.y)
     rounded = (".U", ".waiting", ".leverage", ".rows")  # rows and what is known of them, never sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from support.adversary import adversary, guesses, one_hot, scores
 from support.laws import fitted, law, make_task, seeds
 
-from hedgerow.mix import Hedge, LogLoss, LossBased, Single, horizon_beta, simplex_projection, softmax
+from hedgerow.core.errors import InputError
+from hedgerow.mix import (
+    Hedge,
+    LogLoss,
+    LossBased,
+    Single,
+    horizon_beta,
+    simplex_projection,
+    softmax,
+)
 
 betas = st.one_of(st.none(), st.floats(0.02, 0.98))
 
@@ -21,7 +31,8 @@ betas = st.one_of(st.none(), st.floats(0.02, 0.98))
 def test_hedge_never_suffers_more_than_its_bound(seed, beta, n, K):
     mixer = Hedge(beta)
     for t, state, mixture, _ in adversary(mixer, seed, n, K, 60, guesses):
-        best, log_n = state["expert_loss"].min(), math.log(n)
+        best = state["expert_loss"].min()
+        log_n = math.log(n)
         if beta is None:
             bound = best + 1.25 * math.sqrt(t * log_n) + log_n
         else:
@@ -40,7 +51,8 @@ def test_a_vote_makes_no_more_mistakes_than_its_bound(seed, beta, n, K):
 
 def test_the_vote_bound_is_not_vacuous():
     """Two experts that disagree, the label always against the vote: the bound is reached within a few mistakes."""
-    mixer, mistakes = Hedge(0.5, "vote"), 0
+    mixer = Hedge(0.5, "vote")
+    mistakes = 0
     state = mixer.start(2)
     for t in range(40):
         F = np.eye(2)[[0, 1]][None]
@@ -54,7 +66,8 @@ def test_the_vote_bound_is_not_vacuous():
 @law(40)
 def test_the_mistakes_of_averaged_probabilities_stay_within_the_bound(mixer, seed, n, K):
     for t, state, _, mistakes in adversary(mixer, seed, n, K, 60, scores):
-        best, log_n = state["expert_loss"].min(), math.log(n)
+        best = state["expert_loss"].min()
+        log_n = math.log(n)
         bound = (best + log_n) / math.log(2) if isinstance(mixer, LogLoss) else 4 * best + 8 * log_n
         assert mixer.bound(state, t) == pytest.approx(bound)
         assert mistakes <= bound + 1e-9
@@ -69,7 +82,10 @@ def test_no_guarantee_where_none_is_known():
 
 def test_summed_scores_can_be_forced_to_err_with_a_perfect_expert_present():
     """Why `bound_` speaks of the weighted loss: one loud expert outweighs a perfect one log(R)/log(1/beta) times."""
-    mixer, mistakes, R, beta = Hedge(0.5), 0, 1e6, 0.5
+    mixer = Hedge(0.5)
+    mistakes = 0
+    R = 1e6
+    beta = 0.5
     state = mixer.start(2)
     for t in range(60):
         F = np.array([[[R, 0.0], [0.0, 1.0]]])
@@ -85,7 +101,8 @@ def test_two_classes_are_the_original_homotl_1_step_by_step(seed, C):
     task = make_task(seed, K=2, stream=60)
     clf = fitted(task, "homotl-1", preprocess=(), C=C)
     W = clf.learner_.W
-    source, target = W[0, 1] - W[0, 0], np.zeros(W.shape[2])
+    source = W[0, 1] - W[0, 0]
+    target = np.zeros(W.shape[2])
     y = np.array([1 if label == "c1" else -1 for label in task.y])
     trace = clf.learner_.run(task.X, (y + 1) // 2)
 
@@ -111,7 +128,8 @@ def test_two_classes_with_a_vote_are_the_original_homotl_2(seed, beta):
     task = make_task(seed, K=2, stream=60)
     clf = fitted(task, "homotl-2", preprocess=(), beta=beta, combine="vote")
     W = clf.learner_.W
-    source, target = W[0, 1] - W[0, 0], np.zeros(W.shape[2])
+    source = W[0, 1] - W[0, 0]
+    target = np.zeros(W.shape[2])
     y = np.array([1 if label == "c1" else -1 for label in task.y])
     trace = clf.learner_.run(task.X, (y + 1) // 2)
     theta = np.ones(2)
@@ -127,7 +145,8 @@ def test_two_classes_with_a_vote_are_the_original_homotl_2(seed, beta):
 
 def nearest_on_the_simplex(f):
     """By bisection on theta in sum max(f - theta, 0) = 1."""
-    low, high = f.max() - 1, f.max()
+    low = f.max() - 1
+    high = f.max()
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if np.maximum(f - middle, 0).sum() > 1 else (low, middle)
@@ -155,7 +174,8 @@ def test_the_simplex_projection_with_ties_and_one_class():
 
 @pytest.mark.parametrize("n", [2, 4, 6, 8, 10, 16])
 def test_a_tied_vote_goes_to_the_lowest_class_alone_and_in_a_block(n):
-    mixer, rng = Hedge(0.7, "vote"), np.random.default_rng(n)
+    mixer = Hedge(0.7, "vote")
+    rng = np.random.default_rng(n)
     for _ in range(20):
         votes = rng.permutation(np.arange(n) % 2)
         F = one_hot(votes, 2)
@@ -172,3 +192,27 @@ def test_weights_of_a_long_stream_do_not_underflow():
 def test_the_discount_of_a_horizon():
     assert horizon_beta(100, 4) == pytest.approx(10 / (10 + math.sqrt(math.log(4))))
     assert Single().bound({"expert_loss": np.array([3.0])}, 9) == 3.0
+
+
+@pytest.mark.parametrize("mixer", [Hedge(), Hedge(0.9, "vote"), LossBased(), LogLoss()], ids=repr)
+@given(seeds, st.lists(st.integers(0, 40), max_size=6))
+@law(10)
+def test_any_cut_into_blocks_gives_the_same_bits(mixer, seed, cuts):
+    rng = np.random.default_rng(seed)
+    F = rng.normal(size=(40, 4, 3))  # -1: no label; 3: a class that nobody knows
+    y = rng.integers(-1, 4, size=40)
+    whole = mixer.start(4)
+    parts = mixer.start(4)
+    out = mixer.run(whole, 0, F, y)
+    edges = sorted({0, 40, *cuts})
+    weights = [
+        mixer.run(parts, int((y[:a] >= 0).sum()), F[a:b], y[a:b]).weights
+        for a, b in itertools.pairwise(edges)
+    ]
+    np.testing.assert_array_equal(np.concatenate(weights), out.weights)
+    np.testing.assert_array_equal(parts["expert_loss"], whole["expert_loss"])
+
+
+def test_another_combination_is_refused():
+    with pytest.raises(InputError, match="combine"):
+        Hedge(combination="loudest")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import fuzz_models
-from support.laws import assert_same_state, fitted, make_task
+from support.laws import assert_same_state, fitted, make_task, one_by_one
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
@@ -45,7 +45,7 @@ def test_the_error_names_the_file_as_the_user_did(model, tmp_path):
 
 def test_what_is_signed_anew_is_read():
     """The files below are refused for their content, not for how they are written."""
-    for model in ("hedgerow", "oddm", "landmarks"):
+    for model in ("hedgerow", "oddm", "fixed"):
         data = fuzz_models.models()[model]().to_bytes()
         header, arrays = fuzz_models.opened(data)
         again = fuzz_models.signed(header, arrays)
@@ -57,7 +57,8 @@ def test_what_is_signed_anew_is_read():
 
 def test_axes_of_half_precision_are_refused():
     """No fit makes them, and the loop that reads them has none."""
-    X, y = np.random.default_rng(0).normal(size=(60, 12)), np.arange(60) % 3
+    X = np.random.default_rng(0).normal(size=(60, 12))
+    y = np.arange(60) % 3
     clf = OnlineTransferClassifier("hedgerow-linear", rank=4).fit(X, y)
     header, arrays = fuzz_models.opened(clf.to_bytes())
     arrays["constants/axes"] = arrays["constants/axes"].astype(np.float16)
@@ -66,12 +67,28 @@ def test_axes_of_half_precision_are_refused():
 
 
 CRASHED = {
-    "hedgerow": ["target.class_totals", "mix.loss", "mix.members", "mix.H", "mix.a", "mix.log_w", "mix.counts"],
-    "oddm": ["target.class_totals", "W", "A", "expert_loss", "expert_mistakes", "target.class_counts"],
+    "hedgerow": [
+        "target.class_totals",
+        "mix.loss",
+        "mix.members",
+        "mix.H",
+        "mix.a",
+        "mix.counts",
+    ],
+    "oddm": [
+        "target.class_totals",
+        "W",
+        "A",
+        "expert_loss",
+        "expert_mistakes",
+        "target.class_counts",
+    ],
 }
 
 
-@pytest.mark.parametrize(("model", "name"), [(model, name) for model, names in CRASHED.items() for name in names])
+@pytest.mark.parametrize(
+    ("model", "name"), [(model, name) for model, names in CRASHED.items() for name in names]
+)
 def test_arrays_that_are_cut_are_refused(model, name):
     """Those that once made compiled loops read beyond their end."""
     header, arrays = fuzz_models.opened(fuzz_models.models()[model]().to_bytes())
@@ -80,7 +97,9 @@ def test_arrays_that_are_cut_are_refused(model, name):
         if cut.shape == arrays[f"state/{name}"].shape:
             continue
         with pytest.raises(InputError, match="has the shape"):
-            OnlineTransferClassifier.from_bytes(fuzz_models.signed(header, arrays | {f"state/{name}": cut}))
+            OnlineTransferClassifier.from_bytes(
+                fuzz_models.signed(header, arrays | {f"state/{name}": cut})
+            )
 
 
 def signed_with(model, **values):
@@ -98,10 +117,10 @@ def signed_with(model, **values):
     "values",
     [
         {"params__max_classes": "ten"},
-        {"params__C": float("nan")},
+        {"params__options__C": float("nan")},
         {"params__method": 3},
-        {"params__dtype": "float16"},
-        {"params__reading": "nobody's"},
+        {"params__options__dtype": "float16"},
+        {"params__options__reading": "nobody's"},
         {"params__preprocess": ["no such step"]},
         {"plan__refresh__every": 0},
         {"plan__refresh__mu": -1.0},
@@ -146,7 +165,8 @@ def test_files_go_on_where_they_stopped(name):
     """Written at an earlier commit, with what it predicted for the next rows."""
     expected = RECORDED[name]
     clf = OnlineTransferClassifier.load(FILES / f"{name}.safetensors")
-    X, y = np.array(expected["rows"]), np.array(expected["labels"])
+    X = np.array(expected["rows"])
+    y = np.array(expected["labels"])
     assert (clf.seen_, clf.mistakes_) == (expected["seen"], expected["mistakes"])
     assert clf.classes_.tolist() == expected["classes"]
     assert clf.expert_names_ == expected["experts"]
@@ -158,11 +178,7 @@ def test_files_go_on_where_they_stopped(name):
     rows = deepcopy(clf)
     assert clf.predict_then_learn(X, y).tolist() == expected["predictions"]
     assert again.predict_then_learn(X, y).tolist() == expected["predictions"]
-    one_by_one = []
-    for x, label in zip(X, y, strict=True):
-        one_by_one.append(rows.predict_one(x))
-        rows.learn_one(x, label)
-    assert one_by_one == expected["predictions"]
+    assert one_by_one(rows, X, y).tolist() == expected["predictions"]
     assert clf.mistakes_ == rows.mistakes_ == expected["mistakes_after"]
 
 
@@ -170,42 +186,49 @@ def test_files_go_on_where_they_stopped(name):
 def test_the_parameters_of_a_file_can_be_fitted_again(name):
     clf = OnlineTransferClassifier.load(FILES / f"{name}.safetensors")
     task = make_task(0)
-    OnlineTransferClassifier(**clf.get_params()).fit_domains(task.sources, task.warmup)
+    OnlineTransferClassifier(**clf.get_params(deep=False)).fit_domains(task.sources, task.warmup)
 
 
 @pytest.mark.parametrize(
-    ("schema", "remedy"), [(4, "fit the model again"), (99, "upgrade"), ("5", "fit the model again")]
+    ("schema", "remedy"),
+    [(5, "fit the model again"), (99, "upgrade"), ("6", "fit the model again")],
 )
 def test_other_schemas_are_refused_with_what_to_do(schema, remedy):
-    with pytest.raises(InputError, match=f"the model has schema {schema!r}, this hedgerow reads 5: {remedy}"):
+    with pytest.raises(
+        InputError, match=f"the model has schema {schema!r}, this hedgerow reads 6: {remedy}"
+    ):
         OnlineTransferClassifier.from_bytes(signed_with("oddm", schema=schema))
+
+
+def test_an_empty_file_says_that_it_is_empty(tmp_path):
+    (tmp_path / "model").touch()
+    with pytest.raises(InputError, match=r"model is empty \(0 bytes\)"):
+        OnlineTransferClassifier.load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("place", ["params__friendliness", "plan__spaces__0__friendliness"])
 def test_a_file_of_a_newer_version_says_so_and_one_of_this_version_is_damaged(place):
-    with pytest.raises(InputError, match=r"model was written by hedgerow 99\.1\.0, and this is .*: upgrade hedgerow"):
+    with pytest.raises(
+        InputError,
+        match=r"model was written by hedgerow 99\.1\.0, and this is .*: upgrade hedgerow",
+    ):
         OnlineTransferClassifier.from_bytes(signed_with("hedgerow", version="99.1.0", **{place: 3}))
     with pytest.raises(InputError, match="the model is damaged"):
         OnlineTransferClassifier.from_bytes(signed_with("hedgerow", **{place: 3}))
 
 
 def test_a_file_of_a_newer_version_that_can_be_read_is_read():
-    assert OnlineTransferClassifier.from_bytes(signed_with("oddm", version="99.1.0")).method == "oddm"
-
-
-@pytest.mark.parametrize("trees", [True, False])
-def test_a_model_of_single_precision_is_loaded_from_its_own_bytes(trees):
-    X, y = np.random.default_rng(0).normal(size=(80, 5)).astype(np.float32), np.arange(80) % 2
-    clf = OnlineTransferClassifier(trees=trees).fit(X[:40], y[:40])
-    clf.partial_fit(X[40:], y[40:])
-    again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
-    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+    assert (
+        OnlineTransferClassifier.from_bytes(signed_with("oddm", version="99.1.0")).method == "oddm"
+    )
 
 
 # -- constants that many models share -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear", "oddm", "oddm-fixed", "homotlms"])
+@pytest.mark.parametrize(
+    "method", ["hedgerow", "hedgerow-linear", "oddm", "oddm-fixed", "homotlms"]
+)
 def test_models_of_one_fit_share_their_constants(method):
     task = make_task(0, stream=80)
     clf = fitted(task, method)
@@ -222,13 +245,17 @@ def test_models_of_one_fit_share_their_constants(method):
     assert len(twin.to_bytes(constants=False)) < whole
 
 
-@pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear", "oddm", "oddm-fixed", "homotlms"])
+@pytest.mark.parametrize(
+    "method", ["hedgerow", "hedgerow-linear", "oddm", "oddm-fixed", "homotlms"]
+)
 def test_a_file_without_constants(method, tmp_path):
     task = make_task(0, stream=80)
     clf = fitted(task, method).partial_fit(task.X[:40], task.y[:40])
     path = tmp_path / "state"
     clf.save(path, constants=False)
-    assert not any(name.startswith("constants/") for name in fuzz_models.opened(path.read_bytes())[1])
+    assert not any(
+        name.startswith("constants/") for name in fuzz_models.opened(path.read_bytes())[1]
+    )
     with pytest.raises(InputError, match=r"state: .*no constants; pass constants="):
         OnlineTransferClassifier.load(path)
     other = fitted(make_task(1), method)
@@ -237,7 +264,8 @@ def test_a_file_without_constants(method, tmp_path):
     loaded = OnlineTransferClassifier.load(path, constants=deepcopy(clf).constants_)
     assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     np.testing.assert_array_equal(
-        loaded.predict_then_learn(task.X[40:], task.y[40:]), clf.predict_then_learn(task.X[40:], task.y[40:])
+        loaded.predict_then_learn(task.X[40:], task.y[40:]),
+        clf.predict_then_learn(task.X[40:], task.y[40:]),
     )
 
 
@@ -246,7 +274,8 @@ def test_constants_of_a_loaded_model_read_other_states():
     task = make_task(0, stream=120)
     fresh = fitted(task, "hedgerow")
     late = deepcopy(fresh).partial_fit(task.X, task.y)
-    start, end = fresh.to_bytes(constants=False), late.to_bytes(constants=False)
+    start = fresh.to_bytes(constants=False)
+    end = late.to_bytes(constants=False)
     loaded = OnlineTransferClassifier.from_bytes(late.to_bytes())
     assert OnlineTransferClassifier.from_bytes(end, constants=loaded.constants_).seen_ == 120
     if not loaded.constants_.complete:

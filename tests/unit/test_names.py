@@ -7,16 +7,22 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from support.laws import assert_same_state, make_task, state_of
+from support.laws import VERBS, assert_same_state, make_task, refused, state_of, verbs
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.core.domains import names_of_table, pool, same_columns
+from hedgerow.core.domains import names_of_table, same_columns
 from hedgerow.core.errors import InputError
+from reproduction.tasks import pool
 
 NAMES = ["width", "height", "depth", "weight", "age", "price"]
 TURNED = NAMES[::-1]
 TASK = make_task(0, n=2)
-TABLES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table, "batch": pa.RecordBatch.from_pydict}
+TABLES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "batch": pa.RecordBatch.from_pydict,
+}
 
 
 def table(kind, X, order=NAMES, names=NAMES):
@@ -28,14 +34,6 @@ def named(method="oddm", kind="pandas", **options):
     X = np.vstack([d.X for d in TASK.sources])
     y = np.concatenate([d.y for d in TASK.sources])
     return OnlineTransferClassifier(method, **options).fit(table(kind, X), y)
-
-
-def assert_refused(clf, action, words):
-    before = state_of(clf)
-    with pytest.raises(InputError, match=words) as error:
-        action()
-    assert_same_state(state_of(clf), before)
-    return str(error.value)
 
 
 # -- domains ---------------------------------------------------------------------------------------------------------
@@ -55,7 +53,10 @@ def test_domains_are_brought_into_one_order(method, kind):
     first, second = TASK.sources
     plain = OnlineTransferClassifier(method).fit_domains(TASK.sources, TASK.warmup)
     turned = OnlineTransferClassifier(method).fit_domains(
-        [Domain("s0", table(kind, first.X), first.y), Domain("s1", table(kind, second.X, TURNED), second.y)],
+        [
+            Domain("s0", table(kind, first.X), first.y),
+            Domain("s1", table(kind, second.X, TURNED), second.y),
+        ],
         Domain("t", TASK.warmup.X[:, ::-1], feature_names=TURNED),
     )
     assert turned.feature_names_in_.tolist() == NAMES
@@ -70,20 +71,10 @@ def test_sparse_domains_too():
     clf = OnlineTransferClassifier("oddm").fit_domains(
         [Domain("s0", first.X, first.y, feature_names=NAMES), turned], task.warmup
     )
-    assert same_columns([Domain("s0", first.X, feature_names=NAMES), turned])[1].X.has_canonical_format
+    assert same_columns([Domain("s0", first.X, feature_names=NAMES), turned])[
+        1
+    ].X.has_canonical_format
     assert_same_state(clf.learner_.arrays(), plain.learner_.arrays())
-
-
-def test_the_two_columns_that_gave_six_tenths_instead_of_nearly_all():
-    rng = np.random.default_rng(0)
-    y = np.arange(300) % 2
-    X = np.column_stack([6.0 * y, 3 - 6.0 * y]) + rng.normal(size=(300, 2))
-    sources = [
-        Domain("A", X[:100], y[:100], feature_names=["a", "b"]),
-        Domain("B", X[100:200, ::-1], y[100:200], feature_names=["b", "a"]),
-    ]
-    clf = OnlineTransferClassifier("homotlms", preprocess=()).fit_domains(sources)
-    assert (clf.predict(X[200:]) == y[200:]).mean() > 0.95
 
 
 def test_other_columns_are_refused_with_both_lists_where_domains_are_put_together():
@@ -100,13 +91,18 @@ def test_other_columns_are_refused_with_both_lists_where_domains_are_put_togethe
 
 def test_a_domain_without_names_is_read_by_position():
     first, second = TASK.sources
-    sources = [Domain("s0", first.X, first.y), Domain("s1", second.X, second.y, feature_names=NAMES)]
+    sources = [
+        Domain("s0", first.X, first.y),
+        Domain("s1", second.X, second.y, feature_names=NAMES),
+    ]
     clf = OnlineTransferClassifier("oddm").fit_domains(sources, TASK.warmup)
     assert clf.feature_names_in_.tolist() == NAMES
     plain = OnlineTransferClassifier("oddm").fit_domains(TASK.sources, TASK.warmup)
     assert_same_state(clf.learner_.arrays(), plain.learner_.arrays())
     narrow = Domain("narrow", first.X[:, :4], first.y)
-    with pytest.raises(InputError, match=r"domains of different width: \[\('narrow', 4\), \('s1', 6\)\]"):
+    with pytest.raises(
+        InputError, match=r"domains of different width: \[\('narrow', 4\), \('s1', 6\)\]"
+    ):
         OnlineTransferClassifier("oddm").fit_domains([narrow, sources[1]])
 
 
@@ -122,18 +118,18 @@ def test_names_that_cannot_be():
     ):
         with pytest.raises(InputError, match=words):
             Domain("d", X, feature_names=names)
-    with pytest.raises(InputError, match=r"feature_names=\['b', 'a'\], but the table's columns are \['a', 'b'\]"):
+    with pytest.raises(
+        InputError, match=r"feature_names=\['b', 'a'\], but the table's columns are \['a', 'b'\]"
+    ):
         Domain("d", pd.DataFrame(X, columns=["a", "b"]), feature_names=["b", "a"])
-    for twice in (pd.DataFrame(X, columns=["a", "a"]), pa.Table.from_arrays([pa.array([1.0])] * 2, ["a", "a"])):
+    for twice in (
+        pd.DataFrame(X, columns=["a", "a"]),
+        pa.Table.from_arrays([pa.array([1.0])] * 2, ["a", "a"]),
+    ):
         with pytest.raises(InputError, match=r"more than one column of the name \['a'\]"):
             Domain("d", twice)
         with pytest.raises(InputError, match=r"X: more than one column of the name \['a'\]"):
             OnlineTransferClassifier("pa").fit(twice, [0, 1])
-
-
-def test_columns_that_are_numbered_have_no_names():
-    assert Domain("d", pd.DataFrame(np.ones((2, 2)))).feature_names is None
-    assert names_of_table(np.ones((2, 2)), "X") is None
 
 
 def test_a_pool_keeps_the_names():
@@ -192,29 +188,46 @@ def test_one_instance_of_other_names_is_refused_with_both_lists(form):
     elif form in ("series", "objects"):
         given = given.rename({"age": "colour"})
     elif form == "arrow":
-        given = given.rename_columns(["colour" if name == "age" else name for name in given.column_names])
+        given = given.rename_columns(
+            ["colour" if name == "age" else name for name in given.column_names]
+        )
     else:
-        given = given.rename(**({"columns": {"age": "colour"}} if form == "pandas" else {"mapping": {"age": "colour"}}))
+        given = given.rename(
+            **(
+                {"columns": {"age": "colour"}}
+                if form == "pandas"
+                else {"mapping": {"age": "colour"}}
+            )
+        )
     for use in (clf.predict_one, clf.predict_proba_one, lambda x: clf.learn_one(x, "c0")):
-        assert_refused(clf, lambda use=use: use(given), r"x: .*missing \['age'\], unexpected \['colour'\]")
+        refused(
+            clf, lambda _, use=use: use(given), r"x: .*missing \['age'\], unexpected \['colour'\]"
+        )
 
 
 def test_a_series_or_a_table_with_one_column_more_is_refused():
-    clf, row = named(), pd.Series(dict(zip(NAMES, TASK.X[0], strict=True)) | {"colour": 1.0})
+    clf = named()
+    row = pd.Series(dict(zip(NAMES, TASK.X[0], strict=True)) | {"colour": 1.0})
     for given in (row, row.to_frame().T):
-        assert_refused(clf, lambda given=given: clf.predict_one(given), r"missing none, unexpected \['colour'\]")
+        refused(
+            clf,
+            lambda _, given=given: clf.predict_one(given),
+            r"missing none, unexpected \['colour'\]",
+        )
 
 
 def test_a_name_twice_in_one_instance():
     clf = named()
     row = pd.Series(TASK.X[0], index=["width", "width", *NAMES[2:]])
-    assert_refused(clf, lambda: clf.predict_one(row), r"more than one column of the name \['width'\]")
+    refused(clf, lambda clf: clf.predict_one(row), r"more than one column of the name \['width'\]")
 
 
 def test_names_for_a_model_that_has_none_are_said_to_be_ignored():
     clf = OnlineTransferClassifier("oddm").fit(TASK.X, TASK.y)
     row = pd.Series(TASK.X[0], index=NAMES)
-    with pytest.warns(UserWarning, match="x has feature names, but the model was fitted without feature names"):
+    with pytest.warns(
+        UserWarning, match="x has feature names, but the model was fitted without feature names"
+    ):
         assert clf.predict_one(row) == clf.predict_one(TASK.X[0])
     assert clf.predict_one(pd.Series(TASK.X[0])) == clf.predict_one(TASK.X[0])
 
@@ -224,44 +237,38 @@ def test_a_first_instance_brings_the_names(form):
     clf = OnlineTransferClassifier("pa").learn_one(instances(TASK.X[0])[form], "c0")
     assert clf.feature_names_in_.tolist() == TURNED
     clf.learn_one(pd.Series(TASK.X[1], index=NAMES), "c1")
-    plain = OnlineTransferClassifier("pa").learn_one(TASK.X[0][::-1], "c0").learn_one(TASK.X[1][::-1], "c1")
+    plain = (
+        OnlineTransferClassifier("pa")
+        .learn_one(TASK.X[0][::-1], "c0")
+        .learn_one(TASK.X[1][::-1], "c1")
+    )
     assert_same_state(state_of(clf), state_of(plain))
 
 
 # -- tables for a fitted model ---------------------------------------------------------------------------------------
 
 
-def verbs(clf, X, y):
-    return {
-        "predict": lambda: clf.predict(X),
-        "predict_proba": lambda: clf.predict_proba(X),
-        "decision_function": lambda: clf.decision_function(X),
-        "predict_then_learn": lambda: clf.predict_then_learn(X, y),
-        "partial_fit": lambda: clf.partial_fit(X, y),
-    }
-
-
-VERBS = tuple(verbs(None, None, None))
-
-
 @pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", VERBS[1:])
 def test_a_table_has_the_models_columns_in_the_models_order(kind, verb):
     for clf in (
         named(kind=kind),
         OnlineTransferClassifier("oddm").fit_domains([Domain("a", table(kind, TASK.X), TASK.y)]),
+        OnlineTransferClassifier.from_bytes(named(kind=kind).to_bytes()),
     ):
-        message = assert_refused(
-            clf, verbs(clf, table(kind, TASK.X, TURNED), TASK.y)[verb], "same order as they were in fit"
+        message = refused(
+            clf, verbs(table(kind, TASK.X, TURNED), TASK.y)[verb], "same order as they were in fit"
         )
         assert f"Given: {TURNED}" in message
         assert f"The model's: {NAMES}" in message
         assert "X[list(model.feature_names_in_)]" in message
         X = table(kind, TASK.X, ["colour", *NAMES[1:]], ["colour", *NAMES[1:]])
-        message = assert_refused(clf, verbs(clf, X, TASK.y)[verb], "should match those that were passed during fit")
+        message = refused(
+            clf, verbs(X, TASK.y)[verb], "should match those that were passed during fit"
+        )
         assert "unseen at fit time:\n- colour\n" in message
         assert "yet now missing:\n- width\n" in message
-        verbs(clf, table(kind, TASK.X), TASK.y)[verb]()
+        verbs(table(kind, TASK.X), TASK.y)[verb](clf)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -273,13 +280,6 @@ def test_a_table_of_any_kind_fits_one_of_another(kind):
         np.testing.assert_array_equal(clf.predict(table(other, TASK.X)), expected)
 
 
-def test_a_loaded_model_keeps_the_law(tmp_path):
-    named().save(tmp_path / "m")
-    clf = OnlineTransferClassifier.load(tmp_path / "m")
-    assert_refused(clf, lambda: clf.predict(table("pandas", TASK.X, TURNED)), "same order")
-    assert clf.predict_one(instances(TASK.X[0])["series"]) == clf.predict_one(TASK.X[0])
-
-
 # -- errors name the column ------------------------------------------------------------------------------------------
 
 
@@ -289,36 +289,48 @@ def test_errors_name_the_column(kind, value):
     X = TASK.X.copy()
     X[3, 2] = value
     words = "at row 3, column 'depth'"
-    if np.isfinite(value) or np.isinf(value):  # a gap is filled, where a model is fitted on such a table
+    if np.isfinite(value) or np.isinf(
+        value
+    ):  # a gap is filled, where a model is fitted on such a table
         with pytest.raises(InputError, match=f"domain 'a': .*{words}"):
             Domain("a", table(kind, X), TASK.y)
         with pytest.raises(InputError, match=words):
             OnlineTransferClassifier("pa").fit(table(kind, X), TASK.y)
     clf = named(kind=kind)
-    for action in verbs(clf, table(kind, X), TASK.y).values():
-        assert_refused(clf, action, words)
+    for verb in VERBS[1:]:
+        refused(clf, verbs(table(kind, X), TASK.y)[verb], words)
     for row in (X[3], instances(X[3])["series"], instances(X[3])["dict"]):
-        assert_refused(clf, lambda row=row: clf.predict_one(row), "x: .*at row 0, column 'depth'")
+        refused(clf, lambda _, row=row: clf.predict_one(row), "x: .*at row 0, column 'depth'")
 
 
 def test_a_model_of_numbers_names_the_gaps_of_a_table():
     X = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1.0, 2.0]})
-    for given in (X, pl.DataFrame({"a": [1, None], "b": [1.0, 2.0]}), pa.table({"a": [1, None], "b": [1.0, 2.0]})):
-        clf = OnlineTransferClassifier("pa").fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
-        assert_refused(clf, lambda given=given, clf=clf: clf.predict(given), "X: contains NaN at row 1, column 'a'")
+    for given in (
+        X,
+        pl.DataFrame({"a": [1, None], "b": [1.0, 2.0]}),
+        pa.table({"a": [1, None], "b": [1.0, 2.0]}),
+    ):
+        clf = OnlineTransferClassifier("pa").fit(
+            pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1]
+        )
+        refused(
+            clf,
+            lambda _, given=given, clf=clf: clf.predict(given),
+            "X: contains NaN at row 1, column 'a'",
+        )
     row = pd.Series([pd.NA, 2.0], index=["a", "b"], dtype=object)
-    clf = OnlineTransferClassifier("pa").fit(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1])
-    assert_refused(clf, lambda: clf.predict_one(row), "x: contains NaN at row 0, column 'a'")
+    clf = OnlineTransferClassifier("pa").fit(
+        pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), [0, 1]
+    )
+    refused(clf, lambda clf: clf.predict_one(row), "x: contains NaN at row 0, column 'a'")
 
 
 def test_twenty_thousand_columns_are_matched_in_no_time():
     import time
 
     names = [f"f{i}" for i in range(20_000)]
-    a, b = (
-        Domain("a", np.ones((1, 20_000)), feature_names=names),
-        Domain("b", np.ones((1, 20_000)), feature_names=names[::-1]),
-    )
+    a = Domain("a", np.ones((1, 20_000)), feature_names=names)
+    b = Domain("b", np.ones((1, 20_000)), feature_names=names[::-1])
     began = time.perf_counter()
     same_columns([a, b])
     assert time.perf_counter() - began < 1
@@ -326,19 +338,24 @@ def test_twenty_thousand_columns_are_matched_in_no_time():
 
 def test_numbered_columns_may_have_a_number_twice():
     X = pd.concat([pd.DataFrame(np.ones((2, 2))), pd.DataFrame(np.zeros((2, 2)))], axis=1)
-    assert names_of_table(X, "X") is None
+    for table_ in (X, X.iloc[:, :2], X.to_numpy()):
+        assert names_of_table(table_, "X") is None
     np.testing.assert_array_equal(Domain("d", X).X, X.to_numpy())
 
 
 def test_a_table_that_is_not_in_memory_is_refused_with_the_remedy():
-    with pytest.raises(InputError, match="LazyFrame is no table in memory; give one of pandas, polars or pyarrow"):
+    with pytest.raises(
+        InputError, match="LazyFrame is no table in memory; give one of pandas, polars or pyarrow"
+    ):
         Domain("d", pl.LazyFrame({"a": [1.0]}))
 
 
 def test_a_name_that_is_not_there_is_a_gap_unless_another_may_be_its_new_one():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(5, 1, 60), "b": rng.normal(0, 9, 60)})
-    clf = OnlineTransferClassifier().fit(frame, np.where(frame["b"] > 0, "x", "y"), sample_domain=np.arange(60) % 2)
+    clf = OnlineTransferClassifier().fit(
+        frame, np.where(frame["b"] > 0, "x", "y"), sample_domain=np.arange(60) % 2
+    )
     assert clf.predict_proba_one({"b": 7.0}) == clf.predict_proba_one({"a": None, "b": 7.0})
     for row in ({"aa": 5.0, "b": 7.0}, {}):
         with pytest.raises(InputError, match=r"missing \['a'"):

@@ -10,22 +10,38 @@ from support.laws import law
 
 from hedgerow.kernels import regression as kernel
 
-T, NEARLY = 200, 1 + 1e-9
+T = 200
+NEARLY = 1 + 1e-9
 HEADS = ("random", "constant", "one is right", "far outside", "two camps")
 LABELS = ("farthest", "flips", "spikes", "grows", "walk", "best head", "random")
 
 
-def memory(H: int, low: float, high: float) -> kernel.Memory:
-    """What the mixture reads and writes, before any label; the rest is empty."""
-    sizes = {"R": H, "S": H, "L": H, "last_R": 4, "last_S": 4, "loss": 2 + H, "running": 4, "miss": 2}
+def room(H: int, low: float, high: float) -> tuple[kernel.Targets, kernel.Memory, kernel.Work]:
+    """What the mixture reads and writes, before any label; what it does not need is empty."""
+    sizes = {"mix": (3, H), "last": (2, 3), "loss": 3 + H, "running": 4}
     arrays = {name: np.zeros(sizes.get(name, 1)) for name in kernel.Memory._fields}
-    arrays |= {"P": (np.eye(1),), "M": (np.zeros((1, 1)),), "range": np.array([low, high])}
-    arrays |= {"stack_P": np.array([np.eye(H), 0.1 * np.eye(H)]), "stack_a": np.zeros((2, H))}
-    return kernel.Memory(**arrays)
+    whole = {name: np.zeros(3, np.int64) for name in ("counts", "covered", "place")}
+    square = {"level": np.zeros((1, 5)), "rows": np.zeros((1, 5)), "G": np.zeros(2 + H)}
+    memory = kernel.Memory(**arrays | whole | square | {"range": np.array([low, high])})
+    one = np.zeros((1, 1))
+    stack = np.random.default_rng(H).normal(size=(H, 1))  # whatever it has learned
+    P = (one, one, np.eye(H))
+    ends = np.array([0, 1, 2, 2 + H]), np.arange(4)
+    at = np.zeros(21, np.int64)
+    targets = kernel.Targets(
+        P, (one, one, stack), np.ones(2 + H), np.ones(3), *ends, at, 1, one, at
+    )
+    work = {name: np.empty(2 + H) for name in kernel.Work._fields}
+    work |= {"known": np.full(2, -1), "along": np.empty((3, 1)), "mixed": np.empty(3)}
+    work |= {"last": np.empty(3), "weights": np.empty(H)}
+    return targets, memory, kernel.Work(**work)
 
 
-def heads(kind: str, rng: np.random.Generator, H: int, t: int, low: float, high: float, z: float) -> np.ndarray:
-    middle, length = (low + high) / 2, high - low
+def heads(
+    kind: str, rng: np.random.Generator, H: int, t: int, low: float, high: float, z: float
+) -> np.ndarray:
+    middle = (low + high) / 2
+    length = high - low
     if kind == "constant":
         return low + length * np.linspace(0, 1, H)
     if kind == "one is right":
@@ -37,13 +53,18 @@ def heads(kind: str, rng: np.random.Generator, H: int, t: int, low: float, high:
     return rng.uniform(low, high, size=H)
 
 
-def label(kind: str, rng: np.random.Generator, t: int, low: float, high: float, p: float, f: np.ndarray) -> float:
-    middle, length = (low + high) / 2, high - low
+def label(
+    kind: str, rng: np.random.Generator, t: int, low: float, high: float, p: float, f: np.ndarray
+) -> float:
+    middle = (low + high) / 2
+    length = high - low
     return {
         "farthest": low if p > middle else high,
         "flips": low if t % 2 else high,
-        "spikes": middle + length * (10 * rng.normal() if rng.random() < 0.05 else rng.normal() / 4),
-        "grows": middle + length * (0.5 + rng.choice([0.001, 0.3, 0.75, 2.0])) * rng.choice([-1, 1]) * (t < 40),
+        "spikes": middle
+        + length * (10 * rng.normal() if rng.random() < 0.05 else rng.normal() / 4),
+        "grows": middle
+        + length * (0.5 + rng.choice([0.001, 0.3, 0.75, 2.0])) * rng.choice([-1, 1]) * (t < 40),
         "walk": middle + length / 10 * rng.normal(),
         "best head": f[0],
         "random": rng.uniform(low, high),
@@ -61,53 +82,57 @@ def label(kind: str, rng: np.random.Generator, t: int, low: float, high: float, 
 )
 def test_every_step_of_the_proof_and_the_whole(seed, H, of_heads, of_labels, scale, shifted):
     rng = np.random.default_rng(seed)
-    state = memory(H, -scale, scale)
-    weights, mixed, last, work = np.empty((2, H)), np.empty(4), np.empty(4), np.empty(H)
-    clipped, quadratic, errors = np.zeros(4), np.zeros(4), np.zeros(1 + H)  # of members against c; (p - m)^2; against y
-    own, outside, first = 0.0, 0.0, 0.0
+    targets, state, work = room(H, -scale, scale)
+    mixed = work.mixed
+    clipped = np.zeros(3)  # of members against c; (p - m)^2
+    quadratic = np.zeros(3)
+    errors = np.zeros(1 + H)
+    own = 0.0
+    outside = 0.0
+    first = 0.0
     z = 0.0
     for t in range(T):
         margin = kernel.MARGIN * (state.range[1] - state.range[0])
-        low, high = state.range[0] - margin, state.range[1] + margin
+        low = state.range[0] - margin
+        high = state.range[1] + margin
         W = high - low
         first = first or W
         shift = 3 * W * rng.normal() if shifted else 0.0  # anything that is known before the label
         f = np.clip(heads(of_heads, rng, H, t, low, high, z), low, high)
-        kernel._mix(state, f, low, high, weights, mixed, last)
-        p = float(last @ mixed)
+        kernel._mix(targets, state, f, low, high, work)
+        p = float(work.last @ mixed)
         assert low - 1e-9 * W <= p <= high + 1e-9 * W
         z = label(of_labels, rng, t, low, high, p, f)
-        y, c = z + shift, min(max(z, low), high)
+        y = z + shift
+        c = min(max(z, low), high)
         errors += (np.concatenate([[p], f]) + shift - y) ** 2
         own += (p - c) ** 2
         clipped += (mixed - c) ** 2
         quadratic += (p - mixed) ** 2
         outside += 2 * abs(z - c) * W
-        kernel._weigh(state, f, mixed, p, z, low, high, 1.0, work)
+        learned = kernel._widen(state.range, z)
+        kernel._weigh(state, f, mixed, p, z, learned, low, high)
         state.running[0] += 1
-        state.range[:] = min(state.range[0], z), max(state.range[1], z)
         now = (1 + 2 * kernel.MARGIN) * (state.range[1] - state.range[0])
-        A = 4 * np.log2(1 + (t + 1) * (now / first) ** 4)
+        assert W <= now * NEARLY <= (1 + kernel.GROWTH) * W * NEARLY**2
+        prior = kernel.PRIOR_REGRET * (1 + 2 * np.log(now / first))
+        A = (np.sqrt(3 * np.log2(1 + (t + 1) * (now / first) ** 4)) + prior) ** 2
         slack = 1e-7 * now**2
         # step 1: exponential weights
-        assert clipped[1] <= state.L.min() + 2 * W**2 * np.log(H) + slack
-        # step 2: ML-Poly over the four members
-        assert (state.last_R <= np.sqrt(A * (4 * now**4 + state.last_S)) * NEARLY).all()
-        np.testing.assert_allclose(own - clipped, state.last_R - quadratic, rtol=1e-6, atol=1e-6 * (t + 1) * now**2)
+        best = state.mix[2].min() * now**2
+        assert clipped[1] <= best + 2 * W**2 * np.log(H) + slack
+        # step 2: ML-Poly over the three members
+        last_R, last_S = state.last[0] * now**2, state.last[1] * now**4
+        assert (last_R <= np.sqrt(A * (4 * now**4 + last_S)) * NEARLY).all()
+        np.testing.assert_allclose(
+            own - clipped, last_R - quadratic, rtol=1e-6, atol=1e-6 * (t + 1) * now**2
+        )
         assert (own - clipped <= now**2 * (A + 1) + slack).all()
         # step 3: labels outside of the range
-        assert outside <= now**2 / 3 + slack
+        assert state.loss[2] == pytest.approx(outside, rel=1e-9)
         # the whole
-        assert errors[0] <= errors[1:].min() + now**2 * (2 * np.log(H) + A + 4 / 3) + slack
+        regret = now**2 * (2 * np.log(H) + A + 1) + outside
+        assert errors[0] <= errors[1:].min() + regret + slack
     assert state.loss[0] == pytest.approx(errors[0], rel=1e-6, abs=1e-6 * scale**2)
-    assert state.loss[2:] == pytest.approx(errors[1:], rel=1e-6, abs=1e-6 * scale**2)
+    assert state.loss[3:] == pytest.approx(errors[1:], rel=1e-6, abs=1e-6 * scale**2)
     assert state.loss[1] == pytest.approx(first)
-
-
-def test_the_price_of_labels_outside_of_the_range_is_nearly_reached():
-    """A range that doubles with every label: a third of the squared length, as the proof says."""
-    W, paid = 1.0, 0.0
-    for _ in range(40):
-        paid += 2 * W * (2 * W - 1.25 * W) / 1.5
-        W *= 2
-    assert paid == pytest.approx(W**2 / 3, rel=1e-6)

@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 from support.laws import METHODS, make_task
 
-from hedgerow import OnlineTransferClassifier
+from hedgerow import OnlineTransferClassifier, PaperOptions
 from hedgerow.align import CORAL
 from hedgerow.core.errors import InputError
+from hedgerow.estimator import arguments_of
 from hedgerow.heads import AROW
 from hedgerow.methods import ANSWERS, CHOICES, Reading, reading_of
-from hedgerow.mix import Squint
+from hedgerow.mix import LossBased
 
 PARAMETERS: dict[str, list[Any]] = {
     "reading": ["authors", "paper", "table"],
     "aligner": ["coral", "tca", CORAL(ridge=0.5)],
     "head": ["arow", "pa2", "perceptron", AROW("arow", 3.0)],
-    "mixer": ["adahedge", "log-loss", Squint()],
+    "mixer": ["log-loss", LossBased(loss="softmax")],
     "dim": [2],
     "rank": [3],
-    "size": ["small"],
     "trees": [False],
     "C": [0.01],
     "mu": [7.0],
@@ -39,9 +39,13 @@ PARAMETERS: dict[str, list[Any]] = {
     "dtype": ["float32"],
     "table": [{"drop": ["x0"]}],
     "coverage": [0.9],
+    "costs": [{"c0": 50}],
 }
 READING: dict[str, list[Any]] = {
-    **{name: [value for value in choices if value != getattr(Reading(), name)] for name, choices in ANSWERS.items()},
+    **{
+        name: [value for value in choices if value != getattr(Reading(), name)]
+        for name, choices in ANSWERS.items()
+    },
     "refresh_every": [3],
     "lam": [30.0],
     "preprocess": [("unit",)],
@@ -50,7 +54,7 @@ READING: dict[str, list[Any]] = {
 BESIDE: dict[str, list[dict[str, Any]]] = {
     "beta_rule": [{"horizon": 25}],
     "guarantee": [{}, {"beta": 0.3}, {"horizon": 25}],
-    "combine": [{}, {"mixer": "fixed-share"}, {"mixer": "hedge"}],
+    "combine": [{}, {"mixer": "loss"}, {"mixer": "hedge"}],
     "C": [{}, {"head": "arow"}, {"head": "pa2"}],
     "dim": [{}, {"aligner": "tca"}],
     "lam": [{}, {"aligner": "jda"}],
@@ -61,7 +65,8 @@ BESIDE: dict[str, list[dict[str, Any]]] = {
 
 def test_every_parameter_is_here():
     """A new parameter, or a new answer of a reading, must join this test."""
-    assert set(PARAMETERS) | {"method", "random_state"} == set(OnlineTransferClassifier().get_params())
+    own = set(OnlineTransferClassifier().get_params()) - {"method", "random_state", "options"}
+    assert set(PARAMETERS) == own | set(PaperOptions().get_params())
     assert set(READING) | {"preset"} == {field.name for field in fields(Reading)}
     assert set(CHOICES) <= set(PARAMETERS)
 
@@ -70,8 +75,12 @@ def outcome(method: str, options: dict[str, Any]) -> dict[str, Any]:
     """All that a user can see of a model after a stream."""
     task = make_task(3, K=3, rows=30, stream=60, new_classes=0)
     rng = np.random.default_rng(0)
-    y = np.where(rng.random(60) < 0.3, rng.permutation(task.y), task.y)  # the experts err, and not all at once
-    clf = OnlineTransferClassifier(method, **options).fit_domains(task.sources, task.warmup)
+    y = np.where(
+        rng.random(60) < 0.3, rng.permutation(task.y), task.y
+    )  # the experts err, and not all at once
+    clf = OnlineTransferClassifier(**arguments_of(method, options)).fit_domains(
+        task.sources, task.warmup
+    )
     start = clf.predict_proba(task.X)
     shares = []
     for a in range(0, 60, 10):
@@ -87,6 +96,7 @@ def outcome(method: str, options: dict[str, Any]) -> dict[str, Any]:
         "plan": repr(clf.learner_.plan), "arrays": arrays, "start": start, "shares": np.concatenate(shares),
         "bound": clf.bound_, "guarantee": clf.guarantee_, "names": clf.expert_names_, "classes": clf.classes_.tolist(),
         "constants": clf.constants_.digest, "discrepancy": clf.discrepancy_, "new": new,
+        "predicted": clf.predict(task.X),
         "combine": getattr(getattr(clf.learner_.plan, "mixer", None), "combination", None),
     }  # fmt: skip
 
@@ -94,7 +104,9 @@ def outcome(method: str, options: dict[str, Any]) -> dict[str, Any]:
 def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     for name, value in one.items():
         if name == "arrays":
-            if value.keys() != other[name].keys() or any(not same(value[k], other[name][k]) for k in value):
+            if value.keys() != other[name].keys() or any(
+                not same(value[k], other[name][k]) for k in value
+            ):
                 return True
         elif isinstance(value, np.ndarray):
             if not same(value, other[name]):
@@ -105,26 +117,38 @@ def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return (
+        a.shape == b.shape
+        and a.dtype == b.dtype
+        and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    )
 
 
 def given(name: str, value: Any, beside: dict[str, Any], of_reading: bool) -> dict[str, Any]:
     """As a user would write it: an answer of a reading goes into `reading`."""
-    return beside | ({"reading": reading_of("general", **{name: value})} if of_reading else {name: value})
+    return beside | (
+        {"reading": reading_of("general", **{name: value})} if of_reading else {name: value}
+    )
 
 
 def cases() -> list[tuple[str, Any, dict[str, Any], bool]]:
     found = []
     for table, of_reading in ((PARAMETERS, False), (READING, True)):
         for name, values in table.items():
-            found += [(name, value, beside, of_reading) for value in values for beside in BESIDE.get(name, [{}])]
+            found += [
+                (name, value, beside, of_reading)
+                for value in values
+                for beside in BESIDE.get(name, [{}])
+            ]
     return found
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_no_option_is_accepted_and_ignored(method):
     plain: dict[str, dict[str, Any]] = {}
-    ignored, refused, read = [], [], []
+    ignored = []
+    refused = []
+    read = []
     for name, value, beside, of_reading in cases():
         if str(beside) not in plain:
             try:
@@ -160,18 +184,18 @@ def test_no_option_is_accepted_and_ignored(method):
     ids=str,
 )
 def test_the_refusal_names_the_option_and_who_reads_it(method, option, others):
-    with pytest.raises(InputError, match=rf"does not read it here \(methods that do: .*{others}.*\); leave it out"):
+    with pytest.raises(
+        InputError, match=rf"does not read it here \(methods that do: .*{others}.*\); leave it out"
+    ):
         outcome(method, option)
 
 
 def test_a_seed_makes_a_difference_where_something_is_drawn():
     """More rows than landmarks: then some are drawn."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1300, 4)), rng.integers(0, 2, size=1300)
-    digests = [
-        OnlineTransferClassifier("oddm-fixed", aligner="landmarks", dim=5, random_state=seed)
-        .fit(X, y)
-        .constants_.digest
-        for seed in (0, 1)
-    ]
-    assert digests[0] != digests[1]
+    X = rng.normal(size=(1300, 4))
+    y = rng.integers(0, 2, size=1300)
+    first, second = (
+        OnlineTransferClassifier(random_state=seed).fit(X, y).constants_.digest for seed in (0, 1)
+    )
+    assert first != second

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from support.laws import assert_close_state, assert_same_state, make_task
+from sklearn.base import clone
+from support.laws import assert_close_state, assert_same_state, make_task, one_by_one
 
-from hedgerow import OnlineTransferClassifier, register_aligner, register_method
+from hedgerow import OnlineTransferClassifier, PaperOptions, register_aligner
 from hedgerow.align import ALIGNERS, Aligner, Alignment, Info, Projection
-from hedgerow.checks import check_aligner, check_head, check_method, check_mixer
 from hedgerow.core.errors import InputError
 from hedgerow.heads import HEADS, PassiveAggressive, StepwiseHead, register_head
-from hedgerow.methods import METHODS, Recipe
-from hedgerow.mix import MIXERS, Exponential, Hedge, Mistakes, register_mixer
+from hedgerow.methods import Recipe
+from hedgerow.mix import MIXERS, Hedge, register_mixer
+from hedgerow.testing import check_aligner, check_head, check_method, check_mixer
 
 STEPS = []
 
@@ -56,7 +57,7 @@ class Centroid(StepwiseHead):
 
 
 @dataclass(frozen=True)
-class Cautious(Mistakes, Exponential):
+class Cautious(Hedge):
     """Hedge with a fixed small rate."""
 
     rate: float = 0.05
@@ -68,7 +69,9 @@ class Cautious(Mistakes, Exponential):
 
     def bound(self, state, seen):
         n = len(state["expert_loss"])
-        return float((self.rate * state["expert_loss"].min() + np.log(n)) / (1 - np.exp(-self.rate)))
+        return float(
+            (self.rate * state["expert_loss"].min() + np.log(n)) / (1 - np.exp(-self.rate))
+        )
 
     @property
     def guarantee(self):
@@ -82,8 +85,8 @@ class Own(Hedge):
     def weights(self, state, seen):
         return np.full(len(state["expert_loss"]), 1 / len(state["expert_loss"]))
 
-    def _weigh(self, state, labels, losses):
-        super()._weigh(state, labels, losses)
+    def weigh(self, state, labels, losses):
+        super().weigh(state, labels, losses)
         return np.full_like(losses, 1 / losses.shape[1])
 
 
@@ -99,12 +102,48 @@ class FirstColumns(Aligner):
         return Alignment(Projection(A), Info(self.count))
 
 
+@dataclass(frozen=True)
+class Shaped(Aligner):
+    """Whatever it is given."""
+
+    made: object
+
+    def fit(self, source, codes, target):
+        return self.made
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (np.eye(6), "fit returned ndarray, not a hedgerow.align.Alignment"),
+        (Alignment(Projection(np.ones((3, 6))), Info()), "projection must be 6 x d .* got 3 x 6"),
+        (Alignment(Projection(np.ones(6)), Info()), "projection must be 6 x d .*, got 6$"),
+        (Alignment(Projection(None, np.ones((6, 2))), Info()), "source_map must be 6 x 6 .* 6 x 2"),
+    ],
+)
+def test_an_aligner_that_returns_another_shape_is_named(made, words):
+    task = make_task(0)
+    with pytest.raises(InputError, match=words):
+        OnlineTransferClassifier(Recipe("Shaped", aligner=Shaped(made))).fit_domains(task.sources)
+
+
 PARTS = {
-    "head": (HEADS, register_head, [Gentle(), Gentle(share=0.2), Centroid(), Centroid(rate=0.3)], "pa1"),
+    "head": (
+        HEADS,
+        register_head,
+        [Gentle(), Gentle(share=0.2), Centroid(), Centroid(rate=0.3)],
+        "pa1",
+    ),
     "mixer": (MIXERS, register_mixer, [Cautious(), Cautious(rate=0.3), Own()], "hedge"),
     "aligner": (ALIGNERS, register_aligner, [FirstColumns(), FirstColumns(count=5)], "identity"),
 }
-NAMES = {Gentle: "gentle", Centroid: "centroid", Cautious: "cautious", Own: "own", FirstColumns: "first-columns"}
+NAMES = {
+    Gentle: "gentle",
+    Centroid: "centroid",
+    Cautious: "cautious",
+    Own: "own",
+    FirstColumns: "first-columns",
+}
 EVERY = [(kind, part) for kind, (_, _, parts, _) in PARTS.items() for part in parts]
 
 
@@ -115,7 +154,6 @@ def _clean():
     for table, _, parts, _ in PARTS.values():
         for part in parts:
             table.unregister(NAMES[type(part)])
-    METHODS.unregister("of-parts")
 
 
 def registered(kind, part):
@@ -124,7 +162,9 @@ def registered(kind, part):
 
 
 def fit(task, method="oddm", **options):
-    return OnlineTransferClassifier(method, **options).fit_domains(task.sources, task.warmup)
+    return OnlineTransferClassifier(method, options=PaperOptions(**options)).fit_domains(
+        task.sources, task.warmup
+    )
 
 
 @pytest.mark.parametrize("method", ["oddm", "homotlms"])
@@ -132,8 +172,11 @@ def fit(task, method="oddm", **options):
 def test_a_part_is_used_as_it_is(kind, part, method):
     """In the source pass, on the path of one row and in blocks: with the part the model is another than with ours."""
     task = make_task(0, stream=60)
-    ours, outside, rows = (fit(task, method), *(fit(task, method, **{kind: part}) for _ in range(2)))
-    assert getattr(outside, kind) is part
+    ours, outside, rows = (
+        fit(task, method),
+        *(fit(task, method, **{kind: part}) for _ in range(2)),
+    )
+    assert getattr(outside.options, kind) is part
     if kind == "head":
         assert STEPS, "the source pass does not use it"
         assert not np.allclose(outside.constants_["frozen"], ours.constants_["frozen"])
@@ -148,13 +191,10 @@ def test_a_part_is_used_as_it_is(kind, part, method):
         watched = [model.partial_fit(task.X[:20], wrong[:20]).weights_ for model in (outside, ours)]
         assert not np.allclose(*watched)
     STEPS.clear()
-    one_by_one = []
-    for x, label in zip(task.X, task.y, strict=True):
-        one_by_one.append(rows.predict_one(x))
-        rows.learn_one(x, label)
+    predictions = one_by_one(rows, task.X, task.y)
     if kind == "head":
         assert len(STEPS) >= 60, "single rows do not use it"
-    assert one_by_one == blocks.tolist()
+    assert predictions.tolist() == blocks.tolist()
     if kind == "mixer":
         rows.partial_fit(task.X[:20], wrong[:20])
     assert_close_state(rows.learner_.arrays(), outside.learner_.arrays(), 1e-8)
@@ -170,15 +210,20 @@ def test_saved_and_loaded(kind, part, tmp_path):
     name = registered(kind, part)
     clf.save(tmp_path / "model")
     loaded = OnlineTransferClassifier.load(tmp_path / "model")
-    assert getattr(loaded, kind) == part
-    assert type(getattr(loaded, kind)) is type(part)
+    assert getattr(loaded.options, kind) == part
+    assert type(getattr(loaded.options, kind)) is type(part)
     assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     np.testing.assert_array_equal(
-        loaded.predict_then_learn(task.X[30:], task.y[30:]), clf.predict_then_learn(task.X[30:], task.y[30:])
+        loaded.predict_then_learn(task.X[30:], task.y[30:]),
+        clf.predict_then_learn(task.X[30:], task.y[30:]),
     )
     PARTS[kind][0].unregister(name)
-    if kind != "aligner":  # which did its work before the stream: its name is kept in the parameters only
-        with pytest.raises(InputError, match=rf"the {kind} '{name}', which is not registered here.*register_{kind}"):
+    if (
+        kind != "aligner"
+    ):  # which did its work before the stream: its name is kept in the parameters only
+        with pytest.raises(
+            InputError, match=rf"the {kind} '{name}', which is not registered here.*register_{kind}"
+        ):
             OnlineTransferClassifier.load(tmp_path / "model")
 
 
@@ -189,14 +234,15 @@ def test_by_name(kind, tmp_path):
     with pytest.raises(InputError, match=f"unknown {kind} '{NAMES[type(part)]}'"):
         fit(task, **{kind: NAMES[type(part)]})
     name = registered(kind, part)
-    by_name, by_object = fit(task, **{kind: name}), fit(task, **{kind: part})
+    by_name = fit(task, **{kind: name})
+    by_object = fit(task, **{kind: part})
     np.testing.assert_array_equal(
         by_name.predict_then_learn(task.X, task.y), by_object.predict_then_learn(task.X, task.y)
     )
     assert_same_state(by_name.learner_.arrays(), by_object.learner_.arrays())
     by_name.save(tmp_path / "model")
     loaded = OnlineTransferClassifier.load(tmp_path / "model")
-    assert getattr(loaded, kind) == name
+    assert getattr(loaded.options, kind) == name
     assert loaded.learner_.plan == by_name.learner_.plan
 
 
@@ -213,20 +259,36 @@ def test_the_estimators_C_reaches_a_head_that_has_one():
 
 @pytest.mark.parametrize("as_names", [True, False], ids=["names", "objects"])
 def test_a_recipe_carries_its_parts(as_names, tmp_path):
-    head, mixer, aligner = Centroid(rate=0.1), Cautious(), FirstColumns()
+    head = Centroid(rate=0.1)
+    mixer = Cautious()
+    aligner = FirstColumns()
     names = [registered(*pair) for pair in (("head", head), ("mixer", mixer), ("aligner", aligner))]
     head_, mixer_, aligner_ = names if as_names else (head, mixer, aligner)
-    recipe = Recipe("Of parts", "per-source", aligner=aligner_, frozen="each", head=head_, mixer=mixer_, refresh=True)
-    register_method("of-parts", recipe, replace=True)
+    recipe = Recipe(
+        "Of parts",
+        "per-source",
+        aligner=aligner_,
+        frozen="each",
+        head=head_,
+        mixer=mixer_,
+        refresh=True,
+    )
     task = make_task(3, stream=60)
-    clf = fit(task, "of-parts")
+    clf = fit(task, recipe)
+    assert clf.method_ == "Of parts"
     assert (clf.learner_.plan.head, clf.learner_.plan.mixer) == (head, mixer)
     assert "fit" in STEPS
     same = fit(task, "oddm", aligner=aligner, head=head, mixer=mixer)
-    np.testing.assert_array_equal(clf.predict_then_learn(task.X, task.y), same.predict_then_learn(task.X, task.y))
+    np.testing.assert_array_equal(
+        clf.predict_then_learn(task.X, task.y), same.predict_then_learn(task.X, task.y)
+    )
     clf.save(tmp_path / "model")
-    assert OnlineTransferClassifier.load(tmp_path / "model").learner_.plan == clf.learner_.plan
-    check_method("of-parts")
+    loaded = OnlineTransferClassifier.load(tmp_path / "model")
+    assert loaded.learner_.plan == clf.learner_.plan
+    assert loaded.method == recipe
+    again = clone(loaded).fit_domains(task.sources, task.warmup)
+    np.testing.assert_array_equal(again.predict(task.X), fit(task, recipe).predict(task.X))
+    check_method(recipe)
 
 
 def test_the_laws_hold_for_these_parts():

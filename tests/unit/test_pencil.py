@@ -36,7 +36,9 @@ def pair(seed, spectrum, r, k):
 
 
 @pytest.mark.parametrize("spectrum", SPECTRA)
-@given(seeds, st.sampled_from([20, 80, 200]), st.sampled_from([1, 4, 15]), st.sampled_from([1, 3, 10]))
+@given(
+    seeds, st.sampled_from([20, 80, 200]), st.sampled_from([1, 4, 15]), st.sampled_from([1, 3, 10])
+)
 @law(25)
 def test_the_largest_eigenpairs_of_a_diagonal_minus_a_low_rank(spectrum, seed, r, k, dim):
     D, F = pair(seed, spectrum, r, k)
@@ -53,7 +55,9 @@ def test_the_tails_are_enough(spectrum, monkeypatch):
     D, F = pair(0, spectrum, 300, 5)
     sizes = []
     largest = linalg._largest
-    monkeypatch.setattr(linalg, "_largest", lambda core, dim: sizes.append(len(core)) or largest(core, dim))
+    monkeypatch.setattr(
+        linalg, "_largest", lambda core, dim: sizes.append(len(core)) or largest(core, dim)
+    )
     diagonal_minus_low_rank(D, F, 10)
     assert max(sizes) == 2 * 10 + 5 + 10 + 5
     assert len(sizes) <= 5
@@ -77,14 +81,21 @@ def test_eigenvalues_are_counted_by_inertia(seed, k, level):
 
 
 def contrasts(rng, N, empty):
-    codes, pseudo = rng.integers(0, 3, N - N // 3), rng.integers(0, 2 if empty else 3, N // 3)
+    codes = rng.integers(0, 3, N - N // 3)
+    pseudo = rng.integers(0, 2 if empty else 3, N // 3)
     codes[:3] = range(3)
     pseudo[:2] = range(2)
     return mean_gaps(codes, pseudo, np.arange(3))
 
 
 @pytest.mark.parametrize("block", [7, 512])
-@given(seeds, st.sampled_from([(40, 6), (15, 60), (20, 20)]), st.booleans(), st.booleans(), st.floats(0.01, 10))
+@given(
+    seeds,
+    st.sampled_from([(40, 6), (15, 60), (20, 20)]),
+    st.booleans(),
+    st.booleans(),
+    st.floats(0.01, 10),
+)
 @law(30)
 def test_the_pencil_is_the_dense_pencil(block, seed, shape, sparse, empty, lam):
     rng = np.random.default_rng(seed)
@@ -95,18 +106,27 @@ def test_the_pencil_is_the_dense_pencil(block, seed, shape, sparse, empty, lam):
         S = scatter(sp.csr_array(X) if sparse else X)
     solution = S.solve(E, lam, 4)
     V = (E @ X).T
-    P, D = lam * np.eye(shape[1]) + V @ V.T, X - X.mean(axis=0)
+    P = lam * np.eye(shape[1]) + V @ V.T
+    D = X - X.mean(axis=0)
     np.testing.assert_allclose(S.values.sum(), (D * D).sum())
-    np.testing.assert_allclose(solution.values, scipy.linalg.eigvalsh(D.T @ D, P)[::-1][:4], rtol=1e-8)
+    np.testing.assert_allclose(
+        solution.values, scipy.linalg.eigvalsh(D.T @ D, P)[::-1][:4], rtol=1e-8
+    )
     for scaling in ("unit", "S"):
         A = S.directions(solution, scaling)
         np.testing.assert_allclose(
             D.T @ D @ A, P @ A * solution.values, atol=1e-8 * np.abs(P @ A * solution.values).max()
         )
-        size = np.linalg.norm(A, axis=0) if scaling == "unit" else np.sqrt(np.einsum("ij,ij->j", D @ A, D @ A))
+        size = (
+            np.linalg.norm(A, axis=0)
+            if scaling == "unit"
+            else np.sqrt(np.einsum("ij,ij->j", D @ A, D @ A))
+        )
         np.testing.assert_allclose(size, 1, rtol=1e-9)
         Z = S.projected(solution, scaling)
-        np.testing.assert_allclose(Z, X @ A * np.sign(((X @ A) * Z).sum(axis=0)), atol=1e-7 * np.abs(Z).max())
+        np.testing.assert_allclose(
+            Z, X @ A * np.sign(((X @ A) * Z).sum(axis=0)), atol=1e-7 * np.abs(Z).max()
+        )
         left = np.abs(solution.T / solution.scales(scaling))
         np.testing.assert_allclose(left, np.abs(V.T @ A), atol=1e-7 * max(left.max(), 1))
 
@@ -128,11 +148,16 @@ def test_labels_that_come_back_are_not_solved_again(monkeypatch):
     solved = []
     solve = JDA._round
     monkeypatch.setattr(
-        JDA, "_round", lambda self, S, codes, pseudo, nt: solved.append(pseudo) or solve(self, S, codes, pseudo, nt)
+        JDA,
+        "_round",
+        lambda self, S, codes, pseudo, nt: (
+            solved.append(pseudo) or solve(self, S, codes, pseudo, nt)
+        ),
     )
     for _ in range(60):
         solved.clear()
-        X, T = rng.normal(size=(12, 4)), rng.normal(size=(10, 4))
+        X = rng.normal(size=(12, 4))
+        T = rng.normal(size=(10, 4))
         out = JDA(dim=2, rounds=30).fit(X, np.arange(12) % 3, T)
         if len(out.info.changed) == 30:
             assert len(solved) < 30

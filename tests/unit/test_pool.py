@@ -24,7 +24,9 @@ def ridge(Z, Y, w, lam=1.0):
 @law(20)
 def test_rows_can_be_taken_out_again(seed, n):
     rng = np.random.default_rng(seed)
-    Z, Y, w = rng.normal(size=(12, 4)), rng.normal(size=(12, 3)), np.where(np.arange(12) < n, 0.3, 1.0)
+    Z = rng.normal(size=(12, 4))
+    Y = rng.normal(size=(12, 3))
+    w = np.where(np.arange(12) < n, 0.3, 1.0)
     P, M = ridge(Z, Y, w)
     regression = Regression(P, M)
     assert regression.update(Z[:n], Y[:n], 1 / 0.3, -1.0)
@@ -44,7 +46,8 @@ def test_rows_that_were_never_learned_cannot_be_taken_out(rng):
 def test_a_label_is_what_would_be_said_without_the_row(seed):
     """The leave-one-out fit, less the bias, against a regression that never saw the row."""
     rng = np.random.default_rng(seed)
-    U, K = rng.normal(size=(9, 5)), 3
+    U = rng.normal(size=(9, 5))
+    K = 3
     targets = Targets(None, [K], K)
     labels = rng.integers(0, K, (9, 1))
     w = np.full(9, 0.3)
@@ -79,14 +82,17 @@ def test_every_row_has_its_turn():
 @pytest.mark.parametrize("method", ["hedgerow", "hedgerow-linear"])
 def test_a_row_without_a_label_is_used(method):
     task = make_task(6, n=2, m=8, warmup=10, stream=120)
-    clf, still = fitted(task, method), fitted(task, method)
+    clf = fitted(task, method)
+    still = fitted(task, method)
     clf.partial_fit(task.X[:100], np.full(100, None))
     assert (clf.seen_, clf.mistakes_) == (0, 0)
     assert not np.array_equal(clf.predict_proba(task.X[100:]), still.predict_proba(task.X[100:]))
     one_by_one = fitted(task, method)
     for x in task.X[:100]:
         one_by_one.learn_one(x, None)
-    np.testing.assert_allclose(one_by_one.predict_proba(task.X), clf.predict_proba(task.X), atol=1e-9)
+    np.testing.assert_allclose(
+        one_by_one.predict_proba(task.X), clf.predict_proba(task.X), atol=1e-9
+    )
     if method == "hedgerow":
         pool = next(space.pool for space in clf.learner_.spaces if space.pool is not None)
         assert len(pool.labels) + len(pool.waiting) == 110
@@ -94,9 +100,12 @@ def test_a_row_without_a_label_is_used(method):
 
 def test_rows_without_a_label_help_where_labels_are_rare():
     """Digits, nothing of the target known in advance, and of twenty labels one comes: a tenth fewer mistakes in all."""
-    domains, used, unused = load("digits"), 0, 0
+    domains = load("digits")
+    used = 0
+    unused = 0
     for target, domain in domains.items():
-        X, y = domain.X, np.asarray(domain.y)
+        X = domain.X
+        y = np.asarray(domain.y)
         labels = np.where(np.random.default_rng(1).random(len(y)) < 0.95, None, y)
         sources = [source for name, source in domains.items() if name != target]
         using, without = (OnlineTransferClassifier().fit_domains(sources) for _ in range(2))
@@ -125,10 +134,11 @@ def test_a_block_without_labels_follows_pending_rows():
     """Turns of the pool cut the block while regressions have pending rows, and no product with P was made."""
     domains = list(load("digits").values())
     clf = OnlineTransferClassifier().fit_domains(domains[:-1])
-    X, y = np.asarray(domains[-1].X)[:40], np.asarray(domains[-1].y)[:40]
+    X = np.asarray(domains[-1].X)[:40]
+    y = np.asarray(domains[-1].y)[:40]
     other = OnlineTransferClassifier.from_bytes(clf.to_bytes())
     labels = [*y[:5].tolist(), *[None] * 35]
-    clf.partial_fit(X[:5], y[:5])
+    clf.predict_then_learn(X[:5], y[:5])
     clf.partial_fit(X[5:], labels[5:])
     for x, label in zip(X, labels, strict=True):
         other.learn_one(x, label)

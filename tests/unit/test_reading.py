@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from support.laws import METHODS, assert_same_state, fitted, make_task
 
-from hedgerow.experts import spaces
+from hedgerow import spaces
 
 
-def read_everything(clf):
+def read_everything(clf, X):
     learner = clf.learner_
     return [
         clf.weights_, clf.discrepancy_, clf.bound_, clf.guarantee_, clf.mistakes_, clf.seen_, clf.hedge_loss_,
-        clf.constants_.digest, learner.arrays(), learner.weights, learner.target_now(), learner.discrepancies(),
+        clf.predict(X), clf.predict_proba(X), clf.decision_function(X), clf.predict_proba_one(X[0]),
+        clf.constants_.digest, learner.arrays(), learner.weights, learner.target, learner.discrepancies(),
         [learner.projection(i) for i in range(learner.n_sources)],
     ]  # fmt: skip
 
@@ -36,7 +37,7 @@ def test_reading_changes_nothing(method, live):
                 scores.append(clf.decision_function(task.X[:2]).ravel().tolist())
             if clf is watched:
                 before = {name: array.copy() for name, array in clf.learner_.state.items()}
-                read_everything(clf)
+                read_everything(clf, task.X[:2])
                 assert_same_state(clf.learner_.state, before)
         shown.append(scores)
     assert shown[0] == shown[1]
@@ -61,7 +62,7 @@ def test_reading_rebuilds_nothing(looks, monkeypatch):
         clf.learn_one(x, label)
         if looks:
             assert np.isfinite(clf.discrepancy_).all()
-            read_everything(clf)
+            read_everything(clf, task.X[:2])
     assert len(made) == 1
 
 

@@ -10,15 +10,17 @@ from support.laws import PAPER, fitted, make_task, projections
 
 from hedgerow import split
 from hedgerow.core.errors import InputError
-from hedgerow.methods import ANSWERS, NAMES, Reading, as_table, reading_of
-from hedgerow.mix import Hedge
+from hedgerow.methods import ANSWERS, reading_of
 
 TWELVE = {  # algorithms.md, section 2: paper, authors' code
     "tau": ("printed", "original"),
     "source_pass": ("average", "last"),
     "target_mean": ("stream", "warmup"),
     "unseen": ("skip", "zero"),
-    "refresh_every": (10, 10),  # the text's 10 for Office+Caltech; its 50 for PIE comes with those tasks
+    "refresh_every": (
+        10,
+        10,
+    ),  # the text's 10 for Office+Caltech; its 50 for PIE comes with those tasks
     "split_rule": ("drawn", "fixed"),
     "preprocess": (("zscore",), ("row-minmax", "unit")),
     "projected": ("plain", "unit"),
@@ -45,35 +47,13 @@ def test_baselines_of_the_table_have_their_own_features_and_average():
         assert reading.source_pass == "average"
 
 
-def test_every_one_of_the_twelve_is_an_answer_of_a_reading():
-    assert set(TWELVE) <= set(vars(Reading()))
-    assert {row["option"] for row in as_table()} >= set(TWELVE)
-
-
 def test_a_reading_says_what_it_changes_of_its_preset():
     assert reading_of("authors", lam=1.0, unseen="skip").changes() == {"lam": 1.0, "unseen": "skip"}
     assert reading_of("table", "paio").changes() == {}
-    assert reading_of(reading_of("paper", lam=3.0), tau="original").changes() == {"lam": 3.0, "tau": "original"}
-
-
-@pytest.mark.parametrize("reading", NAMES)
-@pytest.mark.parametrize("method", PAPER)
-def test_the_estimator_follows_its_reading(method, reading):
-    task = make_task(0)
-    clf = fitted(task, method, reading=reading, horizon=len(task.y))
-    expected = reading_of(reading, method)
-    plan = clf.learner_.plan
-    assert plan.steps == expected.preprocess
-    assert plan.head.rule == ("pa1-printed" if expected.tau == "printed" else "pa1")
-    if method == "oddm":
-        assert plan.refresh.every == expected.refresh_every
-        assert plan.refresh.unseen == expected.unseen
-        assert plan.refresh.inverse == expected.inverse
-        assert plan.unit_projection == (expected.projected == "unit")
-    if type(plan.mixer) is Hedge:
-        assert plan.mixer.proof == expected.guarantee
-    predictions = clf.predict_then_learn(task.X, task.y)
-    assert set(predictions) <= set(clf.classes_)
+    assert reading_of(reading_of("paper", lam=3.0), tau="original").changes() == {
+        "lam": 3.0,
+        "tau": "original",
+    }
 
 
 def outcome(task, **options):
@@ -82,37 +62,6 @@ def outcome(task, **options):
     start = copy.deepcopy(clf.learner_.arrays())
     trace = clf.learner_.run(task.X, np.array([int(label[1]) for label in task.y]))
     return clf, start, trace
-
-
-SWITCHES = {
-    "tau": "printed",
-    "source_pass": "average",
-    "target_mean": "stream",
-    "unseen": "skip",
-    "refresh_every": 50,
-    "preprocess": "zscore",
-    "projected": "plain",
-    "beta_rule": "ln 2n",
-    "lam": 1.0,
-    "eigenvectors": "S",
-    "combine": "vote",
-}
-
-
-@pytest.mark.parametrize("option", SWITCHES)
-def test_switching_an_option_changes_the_run(option):
-    task = make_task(3, n=3, K=8, stream=60)
-    _, _, plain = outcome(task)
-    _, _, other = outcome(task, **{option: SWITCHES[option]})
-    assert plain.scores.shape == other.scores.shape
-    assert not np.allclose(plain.scores, other.scores)
-
-
-def test_shrinking_differs_from_both_other_rules_for_unseen_classes():
-    task = make_task(3, n=3, K=8, stream=60)
-    runs = [outcome(task, unseen=rule)[2].scores for rule in ("zero", "skip", "shrink")]
-    assert not np.allclose(runs[0], runs[2])
-    assert not np.allclose(runs[1], runs[2])
 
 
 def test_the_inverse_changes_nothing():
@@ -130,7 +79,8 @@ def test_the_guarantee_changes_only_what_is_promised():
     a, _, plain = outcome(task)
     b, _, other = outcome(task, guarantee="theorem")
     np.testing.assert_array_equal(plain.scores, other.scores)
-    best, log_n = a.learner_.arrays()["expert_loss"].min(), np.log(6)
+    best = a.learner_.arrays()["expert_loss"].min()
+    log_n = np.log(6)
     assert b.bound_ == pytest.approx(best + 1.5 * np.sqrt(log_n * best) + log_n)
     beta = a.learner_.plan.mixer.beta
     assert a.bound_ == pytest.approx((best * np.log(1 / beta) + log_n) / (1 - beta))
@@ -141,7 +91,8 @@ def test_the_guarantee_changes_only_what_is_promised():
 def test_the_split_is_drawn_or_fixed():
     """Number 6: `split` draws with a seed and takes the published order without one."""
     target = make_task(0).sources[0]
-    fixed, drawn = split(target, seed=None), split(target, seed=1)
+    fixed = split(target, seed=None)
+    drawn = split(target, seed=1)
     np.testing.assert_array_equal(fixed[0].X, target.X[: len(fixed[0])])
     assert not np.array_equal(drawn[0].X, fixed[0].X)
     np.testing.assert_array_equal(split(target, seed=1)[0].X, drawn[0].X)
@@ -151,7 +102,9 @@ def test_the_split_is_drawn_or_fixed():
 def test_the_discount_by_reading(rule, experts):
     T = 110
     clf = fitted(make_task(0, n=3), "oddm", beta_rule=rule, horizon=T)
-    assert clf.learner_.plan.mixer.beta == pytest.approx(np.sqrt(T) / (np.sqrt(T) + np.sqrt(np.log(experts))))
+    assert clf.learner_.plan.mixer.beta == pytest.approx(
+        np.sqrt(T) / (np.sqrt(T) + np.sqrt(np.log(experts)))
+    )
 
 
 def test_the_baselines_keep_the_discount_of_their_own_sources():

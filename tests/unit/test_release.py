@@ -47,12 +47,19 @@ def test_a_whole_wheel_has_no_problem():
     assert "hedgerow/service/static/vendor/uPlot.iife.min.js" in a_wheel()
 
 
-@pytest.mark.parametrize("name", ["hedgerow/py.typed", "hedgerow/service/static/model.js", "hedgerow/cli/app.py"])
+@pytest.mark.parametrize(
+    "name", ["hedgerow/py.typed", "hedgerow/service/static/model.js", "hedgerow/cli/app.py"]
+)
 def test_a_file_that_was_left_out_is_named(name):
-    assert any(name in problem for problem in contents.wheel_problems(a_wheel() - {name}, hedgerow.__version__))
+    assert any(
+        name in problem
+        for problem in contents.wheel_problems(a_wheel() - {name}, hedgerow.__version__)
+    )
 
 
-@pytest.mark.parametrize("name", ["tests/test_x.py", "hedgerow/kernels/__pycache__/a.nbi", "hedgerow/notes.txt"])
+@pytest.mark.parametrize(
+    "name", ["tests/test_x.py", "hedgerow/kernels/__pycache__/a.nbi", "hedgerow/notes.txt"]
+)
 def test_a_file_that_does_not_belong_there_is_named(name):
     found = contents.wheel_problems(a_wheel() | {name}, hedgerow.__version__)
     assert found == [f"the wheel has {name}, which does not belong there"]
@@ -92,12 +99,12 @@ def test_the_workflow_calls_targets_that_exist():
 # -- extras -----------------------------------------------------------------------------------------------------
 
 CORE = {"numpy", "scipy", "scikit-learn", "numba", "safetensors"}
-HEAVY = {"pandas", "matplotlib", "pyspark", "dask", "distributed", "pyarrow", "fastapi", "river", "mlflow", "torch"}
+HEAVY = {"pandas", "matplotlib", "pyspark", "pyarrow", "fastapi", "river", "mlflow", "torch"}
 OURS = {"hedgerow", "IPython"}  # the second is there where it is used: in a notebook
-FOR_DEVELOPERS = {"bench", "peers", "peers-moa", "dev", "docs", "all"}
-THEIR_OWN = {"dask": {"pandas"}, "river": {"pandas"}, "skada": {"pandas"}, "mlflow": {"fastapi"}}  # they need it
-CLUSTERS = {"dask", "spark"}  # large, and of use with a cluster alone
-OTHER_TOOLS = {"river", "skada", "pipeline", "mlflow", "capymoa"}  # for those who use these already
+FOR_DEVELOPERS = {"bench", "dev", "all"}
+THEIR_OWN = {"river": {"pandas"}, "mlflow": {"fastapi"}}  # they need it
+CLUSTERS = {"spark"}  # large, and of use with a cluster alone
+OTHER_TOOLS = {"river", "pipeline", "mlflow"}  # for those who use these already
 EXTRAS = {
     extra: set(map(name_of, names))
     for extra, names in PROJECT["optional-dependencies"].items()
@@ -111,18 +118,25 @@ def test_the_core_needs_five_packages():
 
 def test_the_extra_all_is_all_that_users_need():
     (names,) = re.findall(r"\[(.+)\]", PROJECT["optional-dependencies"]["all"][0])
-    assert set(names.split(",")) == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS - CLUSTERS - OTHER_TOOLS
+    assert (
+        set(names.split(","))
+        == set(PROJECT["optional-dependencies"]) - FOR_DEVELOPERS - CLUSTERS - OTHER_TOOLS
+    )
 
 
 def test_the_demo_installs_nothing_large_that_it_does_not_use():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (extras,) = re.findall(r"/\.demo:.*\n(?:\t.*\n)*?\t.*'\.\[([\w,]+)\]'", makefile)
-    assert set().union(*(brought_by(extra) for extra in extras.split(","))) & HEAVY == {"pandas", "matplotlib"}
+    assert set().union(*(brought_by(extra) for extra in extras.split(","))) & HEAVY == {
+        "pandas",
+        "matplotlib",
+    }
 
 
 def closure(lines: list[str]) -> set[str]:
     """All packages that these requirements bring, as the metadata of what is installed says."""
-    found, todo = set(), [Requirement(line) for line in lines]
+    found = set()
+    todo = [Requirement(line) for line in lines]
     while todo:
         one = todo.pop()
         asked = (canonicalize_name(one.name), *sorted(one.extras))
@@ -134,7 +148,11 @@ def closure(lines: list[str]) -> set[str]:
         except PackageNotFoundError:
             continue
         extras = [{"extra": extra} for extra in ("", *one.extras)]
-        todo += [r for r in needed if r.marker is None or any(r.marker.evaluate(extra) for extra in extras)]
+        todo += [
+            r
+            for r in needed
+            if r.marker is None or any(r.marker.evaluate(extra) for extra in extras)
+        ]
     return {name for name, *_ in found}
 
 

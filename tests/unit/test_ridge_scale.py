@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.laws import law, seeds
-from support.ridge import NEVER, learn
+from support.laws import law, one_by_one, seeds
+from support.ridge import NEVER, fold, learn
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.arrays import LARGEST
+from hedgerow.core.linalg import from_upper
 from hedgerow.kernels.ridge import ROUNDING
 from hedgerow.ridge.maps import at_unit_length
 from hedgerow.ridge.regression import Regression, deviation_prior, source_prior
@@ -32,10 +33,11 @@ def whole(P):
 
 def run(P, M, Z, Y, noise, cuts):
     """Fits before each label, and P and M after all; P and M are not changed."""
-    regression, fits = Regression(P.copy(), M.copy()), []
+    regression = Regression(P.copy(), M.copy())
+    fits = []
     for begin, end in pairwise(cuts):
         fits.append(learn(regression, Z[begin:end], Y[begin:end], noise[begin:end]))
-        regression.flush()
+        fold(regression)
     return np.vstack(fits), whole(regression.P), regression.M
 
 
@@ -55,10 +57,13 @@ def assert_sound(P, before):
 def test_rows_of_any_length_and_weight(seed, d, sizes):
     rng = np.random.default_rng(seed)
     lengths, counts = 10.0 ** np.array(sizes).T
-    B, root = len(sizes), rng.normal(size=(d, d))
-    Z, Y = rng.normal(size=(B, d)) * lengths[:, None] / np.sqrt(d), rng.normal(size=(B, 2))
+    B = len(sizes)
+    root = rng.normal(size=(d, d))
+    Z = rng.normal(size=(B, d)) * lengths[:, None] / np.sqrt(d)
+    Y = rng.normal(size=(B, 2))
     Z[rng.random(B) < 0.3] = Z[0]  # the same again
-    P, M = root @ root.T + np.eye(d), rng.normal(size=(d, 2))
+    P = root @ root.T + np.eye(d)
+    M = rng.normal(size=(d, 2))
     noise = np.where(rng.random(B) < 0.2, NEVER, 1 / counts)
     blocks = np.unique([0, *rng.integers(0, B + 1, size=2), B])
     together, P1, M1 = run(P, M, Z, Y, noise, blocks)
@@ -77,11 +82,13 @@ def test_rows_of_any_length_and_weight(seed, d, sizes):
 def test_a_row_that_is_learned_is_known(seed, d, exponent, weight):
     """However long the row: what was learned of it is its target, as far as its weight goes."""
     rng = np.random.default_rng(seed)
-    z, y = rng.normal(size=(1, d)) * 10.0**exponent, rng.normal(size=(1, 2))
-    P, M = 2 * np.eye(d), np.zeros((d, 2))
+    z = rng.normal(size=(1, d)) * 10.0**exponent
+    y = rng.normal(size=(1, 2))
+    P = 2 * np.eye(d)
+    M = np.zeros((d, 2))
     regression = Regression(P, M)
     learn(regression, z, y, np.array([10.0**-weight]))
-    regression.flush()
+    fold(regression)
     share = 1 / (1 + 10.0**-weight / (2 * (z @ z.T).item())) if (z @ z.T).item() > 0 else 0.0
     np.testing.assert_allclose(z @ M, share * y, rtol=1e-5, atol=1e-9)
 
@@ -124,14 +131,11 @@ def stream(seed, exponent=0.0, jump=0.0, rows=130, m=6):
 def both_ways(method, X, y, domain, weight):
     """The same stream in blocks and one by one, and both learners."""
     models = [
-        OnlineTransferClassifier(method, preprocess=()).fit(X[:60], y[:60], sample_domain=domain) for _ in range(2)
+        OnlineTransferClassifier(method, preprocess=()).fit(X[:60], y[:60], sample_domain=domain)
+        for _ in range(2)
     ]
     found = models[0].predict_then_learn(X[60:], y[60:], sample_weight=np.full(len(X) - 60, weight))
-    apart = []
-    for x, label in zip(X[60:], y[60:], strict=True):
-        apart.append(models[1].predict_one(x))
-        models[1].learn_one(x, label, weight=weight)
-    return found, np.array(apart), models
+    return found, one_by_one(models[1], X[60:], y[60:], np.full(len(X) - 60, weight)), models
 
 
 @pytest.mark.parametrize("method", OWN)
@@ -152,9 +156,12 @@ def test_our_learner_at_any_scale(method, seed, exponent, jump, weight):
         assert np.isfinite(P).all()
         np.testing.assert_allclose(P.sum(axis=1), 1)
         for space in model.learner_.spaces:
-            space.regression.flush()
-            assert np.isfinite(space.regression.M).all()
-            values = np.linalg.eigvalsh(whole(space.regression.P))
+            i = model.learner_.spaces.index(space)
+            state = {**model.constants_, **model.learner_.arrays()}
+            M = state.get(f"space.{i}.M", state.get(f"space.{i}.prior.M"))
+            assert np.isfinite(M).all()
+            P = from_upper(state.get(f"space.{i}.P", state.get(f"space.{i}.prior.P")))
+            values = np.linalg.eigvalsh(whole(P))
             assert values.min() >= -1e-12 * max(values.max(), 10.0)
 
 

@@ -24,11 +24,18 @@ def bound(level, T):
 
 
 @law(100)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.sampled_from([0.5, 0.8, 0.9, 0.99]), st.integers(0, 3))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 6),
+    st.sampled_from([0.5, 0.8, 0.9, 0.99]),
+    st.integers(0, 3),
+)
 def test_misses_stay_below_the_bound_on_any_sequence(seed, K, level, kind):
     """Labels: the class of least probability that is outside the set, of most, at random, in bursts."""
-    rng, T = np.random.default_rng(seed), 400
-    state, misses = coverage.initial([level]), 0
+    rng = np.random.default_rng(seed)
+    T = 400
+    state = coverage.initial([level])
+    misses = 0
     for t in range(T):
         p = rng.dirichlet(np.full(K, 10.0 ** rng.uniform(-2, 1)))
         q = state[coverage.QUANTILE][0]
@@ -48,7 +55,9 @@ def test_misses_stay_below_the_bound_on_any_sequence(seed, K, level, kind):
 
 
 def test_the_bound_is_reached_up_to_one_miss():
-    state, misses, T = coverage.initial([0.9]), 0, 1000
+    state = coverage.initial([0.9])
+    misses = 0
+    T = 1000
     p = np.array([[1.0, 0.0]])
     for _ in range(T):
         label = 0 if coverage.sets(state[coverage.QUANTILE][0], p, np.array([0]))[0, 1] else 1
@@ -62,9 +71,12 @@ def test_blocks_are_rows_and_the_counts_are_those_of_the_sets(method):
     task = make_task(1, K=3, stream=120, missing=0.2)
     plain = fitted(task, method).predict_then_learn(task.X, task.y)
     clf = fitted(task, method, coverage=LEVELS)
-    rows, blocks = copy.deepcopy(clf), clf.predict_then_learn(task.X, task.y)
+    rows = copy.deepcopy(clf)
+    blocks = clf.predict_then_learn(task.X, task.y)
     np.testing.assert_array_equal(blocks, plain)  # sets change no prediction
-    inside, sizes, labels = dict.fromkeys(LEVELS, 0), dict.fromkeys(LEVELS, 0), 0
+    inside = dict.fromkeys(LEVELS, 0)
+    sizes = dict.fromkeys(LEVELS, 0)
+    labels = 0
     for x, y in zip(task.X, task.y, strict=True):
         for level in LEVELS if y is not None else ():
             members = rows.predict_set_one(x, level)
@@ -78,11 +90,17 @@ def test_blocks_are_rows_and_the_counts_are_those_of_the_sets(method):
     for each in (clf, rows):
         assert each.coverage_ == {level: inside[level] / labels for level in LEVELS}
         assert each.set_size_ == {level: sizes[level] / labels for level in LEVELS}
-        assert all(labels * (1 - share) <= bound(level, labels) for level, share in each.coverage_.items())
+        assert all(
+            labels * (1 - share) <= bound(level, labels) for level, share in each.coverage_.items()
+        )
 
 
 @law(15)
-@given(st.integers(0, 99), st.sampled_from(["hedgerow", "pa", "homotl-1", "oddm"]), st.lists(st.integers(1, 79)))
+@given(
+    st.integers(0, 99),
+    st.sampled_from(["hedgerow", "pa", "homotl-1", "oddm"]),
+    st.lists(st.integers(1, 79)),
+)
 def test_any_cut_files_and_copies_go_on_alike(seed, method, cuts):
     task = make_task(seed, K=4, stream=80, missing=0.1, new_classes=1)
     clf = fitted(task, method, coverage=LEVELS)
@@ -94,7 +112,7 @@ def test_any_cut_files_and_copies_go_on_alike(seed, method, cuts):
     assert cut.coverage_ == clf.coverage_
     assert cut.set_size_ == clf.set_size_
     np.testing.assert_array_equal(cut.predict_set(task.X, 0.6), clf.predict_set(task.X, 0.6))
-    again = OnlineTransferClassifier(**cut.get_params())
+    again = OnlineTransferClassifier(**cut.get_params(deep=False))
     assert tuple(again.coverage) == LEVELS
 
 
@@ -102,7 +120,9 @@ def test_any_cut_files_and_copies_go_on_alike(seed, method, cuts):
 def test_a_class_met_for_the_first_time_is_not_counted(method):
     task = make_task(0, stream=30)
     clf = fitted(task, method, coverage=0.9).partial_fit(task.X, task.y)
-    quantile, counts = (clf.learner_.state[name].copy() for name in (coverage.QUANTILE, coverage.COUNTS))
+    quantile, counts = (
+        clf.learner_.state[name].copy() for name in (coverage.QUANTILE, coverage.COUNTS)
+    )
     clf.learn_one(task.X[0], "new")
     clf.partial_fit(task.X[1:2], ["newer"])
     clf.partial_fit(task.X[1:2], [None])

@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import save_file
 from support.laws import METHODS, assert_same_state, fitted, make_task
 
-from hedgerow import OnlineTransferClassifier, register_aligner
-from hedgerow.align import CORAL, JDA, Identity
+from hedgerow import OnlineTransferClassifier
+from hedgerow.align import CORAL, JDA
 from hedgerow.core.errors import InputError
 from hedgerow.files import labels_from_json, labels_to_json
 from hedgerow.heads import AROW, PassiveAggressive
@@ -31,42 +31,33 @@ def test_parameters_and_place_come_back(method, tmp_path):
     assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())
     assert loaded.expert_names_ == clf.expert_names_
     assert loaded.source_names_ == clf.source_names_
-    for name in ("seen_", "mistakes_", "bound_", "guarantee_", "dim_", "n_features_in_", "hedge_loss_"):
+    for name in (
+        "seen_",
+        "mistakes_",
+        "bound_",
+        "guarantee_",
+        "dim_",
+        "n_features_in_",
+        "hedge_loss_",
+    ):
         assert getattr(loaded, name) == getattr(clf, name)
 
 
-@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss", "adahedge", "squint", "fixed-share"])
+@pytest.mark.parametrize("mixer", ["hedge", "loss", "log-loss"])
 def test_every_mixer_comes_back(mixer, tmp_path):
     clf = fitted(make_task(0), "oddm", mixer=mixer)
     assert saved(clf, tmp_path).learner_.plan == clf.learner_.plan
 
 
-@pytest.mark.parametrize("aligner", ["tca", CORAL(ridge=0.5), JDA(dim=3, kernel="rbf")], ids=str)
+@pytest.mark.parametrize("aligner", ["tca", CORAL(ridge=0.5), JDA(dim=3, rounds=2)], ids=str)
 def test_an_aligner_object_comes_back(aligner, tmp_path):
     task = make_task(0)
     clf = fitted(task, "oddm-fixed", aligner=aligner)
     loaded = saved(clf, tmp_path)
-    assert loaded.aligner == aligner
-    np.testing.assert_array_equal(loaded.predict_then_learn(task.X, task.y), clf.predict_then_learn(task.X, task.y))
-
-
-def test_an_aligner_that_is_not_registered_cannot_be_saved(tmp_path):
-    class Mine(Identity):
-        pass
-
-    clf = fitted(make_task(0), "oddm-fixed", aligner=Mine())
-    with pytest.raises(InputError, match=r"register_aligner"):
-        clf.save(tmp_path / "m.safetensors")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_registered_one_can(tmp_path):
-    class Ours(Identity):
-        pass
-
-    register_aligner("ours-for-test", Ours, replace=True)
-    clf = fitted(make_task(0), "oddm-fixed", aligner=Ours())
-    assert type(saved(clf, tmp_path).aligner) is Ours
+    assert loaded.options.aligner == aligner
+    np.testing.assert_array_equal(
+        loaded.predict_then_learn(task.X, task.y), clf.predict_then_learn(task.X, task.y)
+    )
 
 
 def objects(items):
@@ -112,12 +103,21 @@ def test_labels_that_cannot_be_written_are_refused_and_no_file_is_left(label, tm
 
 def test_numpy_numbers_as_options(tmp_path):
     task = make_task(0)
-    clf = fitted(task, "oddm", dim=np.int64(3), C=np.float32(2), refresh_every=np.int32(4), beta=np.float64(0.5))
+    clf = fitted(
+        task,
+        "oddm",
+        dim=np.int64(3),
+        C=np.float32(2),
+        refresh_every=np.int32(4),
+        beta=np.float64(0.5),
+    )
     clf.set_params(classes=None)
-    assert saved(clf, tmp_path).dim == 3
+    assert saved(clf, tmp_path).options.dim == 3
 
 
-@pytest.mark.parametrize("classes", [[0, 1, 2], np.array([0, 1, 2]), ("a", "b"), [(1, 2), (3, 4)]], ids=str)
+@pytest.mark.parametrize(
+    "classes", [[0, 1, 2], np.array([0, 1, 2]), ("a", "b"), [(1, 2), (3, 4)]], ids=str
+)
 def test_fixed_classes_come_back(classes, tmp_path):
     labels = [list(classes)[i % 2] for i in range(6)]
     clf = OnlineTransferClassifier("paio", classes=classes).fit(np.eye(6), labels)
@@ -167,9 +167,6 @@ def test_what_is_no_model(tmp_path):
     save_file({"a": np.ones(2)}, tmp_path / "other")
     with pytest.raises(InputError, match="not one that hedgerow wrote"):
         OnlineTransferClassifier.load(tmp_path / "other")
-    save_file({"a": np.ones(2)}, tmp_path / "newer", metadata={"hedgerow": '{"format": "hedgerow", "schema": 99}'})
-    with pytest.raises(InputError, match=r"schema 99.*upgrade"):
-        OnlineTransferClassifier.load(tmp_path / "newer")
     whole = tmp_path / "m.safetensors"
     fitted(make_task(0), "pa").save(whole)
     (tmp_path / "half").write_bytes(whole.read_bytes()[:-50])
@@ -178,11 +175,13 @@ def test_what_is_no_model(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "head", [PassiveAggressive("pa", C=2.0), PassiveAggressive("perceptron", C=0.5), AROW()], ids=str
+    "head",
+    [PassiveAggressive("pa", C=2.0), PassiveAggressive("perceptron", C=0.5), AROW()],
+    ids=str,
 )
 def test_a_head_with_an_option_that_its_rule_does_not_read_comes_back(head, tmp_path):
     task = make_task(0)
     clf = fitted(task, "oddm", head=head).partial_fit(task.X, task.y)
     loaded = saved(clf, tmp_path)
-    assert loaded.head == clf.head == head
+    assert loaded.options.head == clf.options.head == head
     assert_same_state(loaded.learner_.arrays(), clf.learner_.arrays())

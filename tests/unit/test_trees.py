@@ -12,12 +12,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bench import naive
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.core.source_rows import InMemory, Part
-from hedgerow.fleet import Base, Fleet
 from hedgerow.kernels import trees as loops
+from hedgerow.ridge import plain
 from hedgerow.ridge import trees as fitting
 
 
@@ -59,12 +58,18 @@ def even(y, sources=2):
 def test_boosting_sums_what_scikit_learn_sums(K):
     parts, spans = make(K=K)
     trees = fitting.trees_of(fitting.fit_trees(rows_of(parts), K, spans, seed=0))
-    X, y = np.concatenate([part.X for part in parts]), np.concatenate([part.codes for part in parts])
-    columns = naive.tree_columns(trees, X)
+    X = np.concatenate([part.X for part in parts])
+    y = np.concatenate([part.codes for part in parts])
+    columns = fitting.columns_of(trees._asdict(), X)
     model = HistGradientBoostingClassifier(
-        learning_rate=0.1, l2_regularization=1.0, early_stopping=False, random_state=0, max_iter=60, max_leaf_nodes=15
+        learning_rate=0.1,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=0,
+        max_iter=60,
+        max_leaf_nodes=15,
     ).fit(columns, y, sample_weight=even(y))
-    raw = naive.boosted_raw(trees, columns)
+    raw = plain.boosted_raw(trees, columns)
     expected = model._raw_predict(columns)
     np.testing.assert_array_equal(raw[:, 0, 1:] if K == 2 else raw[:, 0], expected)
     p = np.exp(raw[:, 0]) / np.exp(raw[:, 0]).sum(axis=1, keepdims=True)
@@ -74,12 +79,16 @@ def test_boosting_sums_what_scikit_learn_sums(K):
 def test_the_forest_finds_the_leaves_of_scikit_learn():
     parts, spans = make()
     trees = fitting.trees_of(fitting.fit_trees(rows_of(parts), 3, spans, seed=0))
-    X, y = np.concatenate([part.X for part in parts]), np.concatenate([part.codes for part in parts])
-    columns = naive.tree_columns(trees, X)
+    X = np.concatenate([part.X for part in parts])
+    y = np.concatenate([part.codes for part in parts])
+    columns = fitting.columns_of(trees._asdict(), X)
     model = RandomForestClassifier(50, min_samples_leaf=3, max_leaf_nodes=128, random_state=0)
     model.fit(columns, y, sample_weight=even(y))
-    theirs, ours = model.apply(columns), naive.forest_leaves(trees, columns)
-    for a, b in zip(theirs.T, ours.T, strict=True):  # the same parts of the rows, under other numbers
+    theirs = model.apply(columns)
+    ours = plain.forest_leaves(trees, columns)
+    for a, b in zip(
+        theirs.T, ours.T, strict=True
+    ):  # the same parts of the rows, under other numbers
         assert len(set(zip(a, b, strict=True))) == len(set(a)) == len(set(b))
     shares = np.mean([trees.counts[leaf].sum(axis=1) for leaf in ours.T], axis=0)
     assert (shares.argmax(axis=1) == y).mean() > 0.7
@@ -93,11 +102,18 @@ def test_single_precision_of_the_forest():
     trees = fitting.trees_of(fitting.fit_trees(rows_of([part]), 2, [(0, 1)], seed=0))
     model = RandomForestClassifier(50, min_samples_leaf=3, max_leaf_nodes=128, random_state=0)
     model.fit(X, part.codes, sample_weight=even(part.codes, 1))
-    thresholds = np.unique(np.concatenate([t.tree_.threshold[t.tree_.feature >= 0] for t in model.estimators_]))
+    thresholds = np.unique(
+        np.concatenate([t.tree_.threshold[t.tree_.feature >= 0] for t in model.estimators_])
+    )
     near = np.concatenate([thresholds + d for d in (-1e-4, -1e-9, 0, 1e-9, 1e-4)])[:, None]
-    ours = naive.forest_leaves(trees, near)
+    ours = plain.forest_leaves(trees, near)
     for a, b in zip(model.apply(near).T, ours.T, strict=True):
         assert len(set(zip(a, b, strict=True))) == len(set(a))
+
+
+def tree_rows(trees, X, F, leaves):
+    for x, f, row in zip(X, F, leaves, strict=True):
+        loops.tree_row(trees, x, f, row, np.empty(len(trees.first) + trees.baseline.size))
 
 
 @pytest.mark.parametrize(("K", "sources", "more"), [(2, 1, 0), (3, 2, 0), (4, 3, 2)])
@@ -107,24 +123,32 @@ def test_loops_are_their_twins(K, sources, more):
     X = np.concatenate([part.X for part in make(seed=5, K=K)[0]])
     X[0] = 0  # categories that nobody has
     X[1:3, :2] = [[1e100, -1e100], [-1e39, 1e39]]
-    columns, B, k = naive.tree_columns(trees, X), len(X), K + more
-    F, leaves = np.empty((B, len(trees.baseline), k)), np.empty((B, 50), np.int16)
-    loops.tree_rows(trees, X, F, leaves)
-    raw = naive.boosted_raw(trees, columns)
+    columns = fitting.columns_of(trees._asdict(), X)
+    B = len(X)
+    k = K + more
+    F = np.empty((B, len(trees.baseline), k))
+    leaves = np.empty((B, 50), np.int16)
+    tree_rows(trees, X, F, leaves)
+    raw = plain.boosted_raw(trees, columns)
     p = np.exp(raw - raw.max(axis=-1, keepdims=True))
-    np.testing.assert_allclose(F, naive.log_scores(p / p.sum(axis=-1, keepdims=True), k), atol=1e-12)
-    np.testing.assert_array_equal(leaves, naive.forest_leaves(trees, columns))
+    np.testing.assert_allclose(
+        F, plain.log_scores(p / p.sum(axis=-1, keepdims=True), k), atol=1e-12
+    )
+    np.testing.assert_array_equal(leaves, plain.forest_leaves(trees, columns))
     rng = np.random.default_rng(2)
-    y, weight = rng.integers(0, k, B), rng.random(B)
+    y = rng.integers(0, k, B)
+    weight = rng.random(B)
     own = np.zeros((len(trees.counts), k))
     heads = sources + 1 if sources > 1 else 1
-    by_counts, by_rows = np.empty((heads, k)), np.empty((heads, k))
-    none, work = (np.empty((0, 50), np.int16), y[:0], weight[:0], 0), np.empty(51 * k)
+    by_counts = np.empty((heads, k))
+    by_rows = np.empty((heads, k))
+    none = (np.empty((0, 50), np.int16), y[:0], weight[:0], 0)
+    work = np.empty(51 * k)
     for r in range(60):
         loops.leaf_scores(trees.counts, own, *none, leaves[r], by_counts, work)
         loops.leaf_scores(trees.counts, own[:0], leaves, y, weight, r, leaves[r], by_rows, work)
         np.testing.assert_array_equal(by_counts, by_rows)
-        expected = naive.log_scores(naive.leaf_shares(trees, leaves[r].astype(int), own), k)
+        expected = plain.log_scores(plain.leaf_shares(trees, leaves[r].astype(int), own), k)
         np.testing.assert_allclose(by_counts, expected, atol=1e-12)
         np.add.at(own, (leaves[r].astype(int), y[r]), weight[r])
 
@@ -135,8 +159,9 @@ def test_a_source_without_some_classes():
     one = parts[0].codes == 1
     cut = [Part(parts[0].X[one], parts[0].codes[one]), Part(parts[1].X[some], parts[1].codes[some])]
     trees = fitting.trees_of(fitting.fit_trees(rows_of(cut), 3, spans, seed=0))
-    F, leaves = np.empty((len(parts[0].X), 3, 3)), np.empty((len(parts[0].X), 50), np.int16)
-    loops.tree_rows(trees, parts[0].X, F, leaves)
+    F = np.empty((len(parts[0].X), 3, 3))
+    leaves = np.empty((len(parts[0].X), 50), np.int16)
+    tree_rows(trees, parts[0].X, F, leaves)
     one = np.log([1e-3, 1, 1e-3]) / 4
     np.testing.assert_allclose(F[:, 1], np.tile(one - one.mean(), (len(F), 1)))
     assert (F[:, 2, 2] < F[:, 2, :2].min(axis=1)).all()
@@ -155,7 +180,10 @@ def test_weights_of_rows_count():
     part = parts[0]
     twice = Part(np.concatenate([part.X, part.X]), np.concatenate([part.codes, part.codes]))
     weighted = Part(part.X, part.codes, np.full(len(part.codes), 2.0))
-    a, b = (fitting.fit_trees(rows_of([each]), 3, spans, 0)["counts"].sum() for each in (twice, weighted))
+    a, b = (
+        fitting.fit_trees(rows_of([each]), 3, spans, 0)["counts"].sum()
+        for each in (twice, weighted)
+    )
     assert a == b == 50 * 2 * len(part.codes)
 
 
@@ -165,7 +193,8 @@ def test_weights_of_rows_count():
 def table(seed, rows=120, K=3):
     """A table with a number that matters by its level, a category, gaps."""
     rng = np.random.default_rng(seed)
-    level, kind = rng.uniform(0, 10, rows), rng.choice(["a", "b", "c"], rows)
+    level = rng.uniform(0, 10, rows)
+    kind = rng.choice(["a", "b", "c"], rows)
     y = ((level > 4).astype(int) + (kind == "c")) % K
     level[rng.random(rows) < 0.1] = np.nan
     return pd.DataFrame({"level": level, "kind": kind, "noise": rng.normal(size=rows)}), y
@@ -174,7 +203,11 @@ def table(seed, rows=120, K=3):
 @cache
 def stored(sources, **options):
     domains = [Domain(f"s{i}", *table(i)) for i in range(sources)]
-    return OnlineTransferClassifier(**options).fit_domains(domains, Domain("t", table(8, 20)[0])).to_bytes()
+    return (
+        OnlineTransferClassifier(**options)
+        .fit_domains(domains, Domain("t", table(8, 20)[0]))
+        .to_bytes()
+    )
 
 
 def fitted(sources=2, **options):
@@ -195,7 +228,9 @@ def test_trees_are_heads_and_are_asked_for_or_not():
     X, y = table(9)
     explained = clf.explain_then_learn(X, y)
     assert explained.weights.shape == explained.votes.shape == (len(y), len(clf.weights_))
-    assert (explained.labels != y).mean() < (fitted(trees=False).predict_then_learn(X, y) != y).mean()
+    assert (explained.labels != y).mean() < (
+        fitted(trees=False).predict_then_learn(X, y) != y
+    ).mean()
     assert not any("boost" in name for name in fitted(trees=False).weights_)
     assert len([name for name in fitted(1).weights_ if "boost" in name]) == 1
     with pytest.raises(InputError, match="trees=True: method 'hedgerow-linear' does not read it"):
@@ -206,34 +241,32 @@ def test_trees_are_heads_and_are_asked_for_or_not():
 
 def test_profiles_have_no_trees():
     rng = np.random.default_rng(0)
-    pixels, y = rng.uniform(0, 16, (60, 64)), np.arange(60) % 3
+    pixels = rng.uniform(0, 16, (60, 64))
+    y = np.arange(60) % 3
     numbers = rng.normal(size=(60, 5))
     for X, there in ((pixels, False), (numbers, True), (np.tile(numbers, 40), False)):
         clf = OnlineTransferClassifier().fit(X, y)
         assert any("boost" in name for name in clf.weights_) == there
-    assert any("boost" in name for name in OnlineTransferClassifier(trees=True).fit(pixels, y).weights_)
+    assert any(
+        "boost" in name for name in OnlineTransferClassifier(trees=True).fit(pixels, y).weights_
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_and_blocks_agree_and_rows_without_a_label_change_nothing_in_leaves(weighted):
+def test_every_label_is_counted_in_one_leaf_of_each_tree(weighted):
     X, y = table(9)
-    w = np.random.default_rng(1).random(len(y)) + 0.5 if weighted else None
-    some = y.astype(object)
-    some[::5] = None
-    block, rows = fitted(), fitted()
-    p = block.explain_then_learn(X, some, w).probabilities
-    one = []
-    for i in range(len(y)):
-        row = X[i : i + 1]
-        before = rows.learner_.trees.counts.copy()
-        one.append(rows.explain_then_learn(row, some[i : i + 1], None if w is None else w[i : i + 1]).probabilities[0])
-        if some[i] is None:
-            np.testing.assert_array_equal(before, rows.learner_.trees.counts)
-    np.testing.assert_allclose(np.array(one), p, atol=1e-9)
-    np.testing.assert_array_equal(block.learner_.trees.counts, rows.learner_.trees.counts)
-    assert block.learner_.trees.counts.sum() == pytest.approx(
-        50 * (w if weighted else np.ones(len(y)))[[label is not None for label in some]].sum()
+    clf = fitted()
+    before = clf.learner_.trees.counts.sum()
+    clf.partial_fit(X, [None] * len(y))
+    assert clf.learner_.trees.counts.sum() == before
+    weight = np.random.default_rng(1).random(len(y)) + 0.5 if weighted else np.ones(len(y))
+    known = np.arange(len(y)) % 5 > 0
+    clf.partial_fit(
+        X, np.where(known, y.astype(object), None), sample_weight=weight if weighted else None
     )
+    assert clf.learner_.trees.counts.sum() == pytest.approx(before + 50 * weight[known].sum())
+    clf.partial_fit(X[:1], [7])  # a new class
+    assert clf.learner_.trees.counts[:, 3].sum() == 50
 
 
 def test_a_row_predicted_and_then_learned_is_the_row_that_trees_saw():
@@ -245,21 +278,6 @@ def test_a_row_predicted_and_then_learned_is_the_row_that_trees_saw():
     a.learn_one(X[0], 1)
     b.learn_one(X[0], 1)
     arrays_equal(a.learner_.arrays(), b.learner_.arrays())
-
-
-def test_files_and_new_classes():
-    X, y = table(9)
-    clf = fitted()
-    clf.partial_fit(X[:50], y[:50])
-    loaded = OnlineTransferClassifier.from_bytes(clf.to_bytes())
-    labels = y.astype(object)
-    labels[60] = 7
-    a, b = (each.explain_then_learn(X[50:], labels[50:]).probabilities for each in (clf, loaded))
-    np.testing.assert_array_equal(a, b)
-    arrays_equal(clf.learner_.arrays(), loaded.learner_.arrays())
-    assert clf.learner_.trees.counts[:, 3].sum() == 50
-    again = OnlineTransferClassifier.from_bytes(clf.to_bytes())
-    np.testing.assert_array_equal(clf.predict_proba(X), again.predict_proba(X))
 
 
 @pytest.mark.parametrize(
@@ -287,33 +305,19 @@ def test_what_loops_could_not_walk_is_refused(name, change):
     clf = fitted()
     clf.partial_fit(*table(9, 30))
     learner = clf.learner_
-    constants, state = dict(learner.constants), learner.stored()
+    constants = dict(learner.constants)
+    state = learner.stored()
     arrays = state if name in ("at", "n") else constants
     arrays[f"trees.{name}"] = change(arrays[f"trees.{name}"])
     sizes = {"K": 3, "m": clf.n_features_in_}
-    learner.layout(learner.plan).check(dict(learner.constants), learner.stored(), sizes)
+    learner.plan.layout().check(dict(learner.constants), learner.stored(), sizes)
     with pytest.raises(InputError, match="trees"):
-        learner.layout(learner.plan).check(constants, state, sizes)
-
-
-def test_light_keys_and_models_of_their_own_agree(tmp_path):
-    domains = [Domain(f"s{i}", *table(i)) for i in range(2)]
-    base = Base.fit(domains)
-    X, y = table(9, 40)
-    own = OnlineTransferClassifier.from_bytes(base.to_bytes())
-    expected = own.explain_then_learn(X, y).probabilities
-    with Fleet(base, path=tmp_path / "fleet") as fleet:
-        got = []
-        for i in range(0, 40, 4):
-            rows = slice(i, i + 4)
-            got.append(fleet.predict_proba(["a"] * 4, X[rows])[:1])
-            fleet.learn(["a"] * 4, X[rows], y[rows])
-        np.testing.assert_allclose(np.concatenate(got), expected[::4], atol=1e-9)
-        assert fleet.stats()["light"] == 1
+        learner.plan.layout().check(constants, state, sizes)
 
 
 def test_sources_of_many_rows_are_sampled():
-    rng, X = np.random.default_rng(0), np.arange(40.0)[:, None]
+    rng = np.random.default_rng(0)
+    X = np.arange(40.0)[:, None]
     part = fitting.sampled(InMemory(X, np.arange(40) % 2, np.full(40, 2.0)), 10, rng)
     assert len(part.X) == 10
     assert part.weight.sum() == pytest.approx(80)
@@ -329,14 +333,23 @@ def test_the_head_of_levels_is_a_logistic_regression_of_the_sources(K):
     parts = [rng.normal(size=(40, 3)) * [1, 100, 0.1] + 7 for _ in range(2)]
     codes = [rng.integers(0, K, 40) for _ in range(2)]
     learner = (
-        OnlineTransferClassifier().fit_domains([Domain(*d) for d in zip("ab", parts, codes, strict=True)]).learner_
+        OnlineTransferClassifier()
+        .fit_domains([Domain(*d) for d in zip("ab", parts, codes, strict=True)])
+        .learner_
     )
-    X, y = np.vstack(parts), np.concatenate(codes)
+    X = np.vstack(parts)
+    y = np.concatenate(codes)
     scaler = StandardScaler().fit(X)
-    p = LogisticRegression(max_iter=200, tol=1e-3).fit(scaler.transform(X), y).predict_proba(scaler.transform(X))
+    p = (
+        LogisticRegression(max_iter=200, tol=1e-3)
+        .fit(scaler.transform(X), y)
+        .predict_proba(scaler.transform(X))
+    )
     scores = learner.expert_scores(X)[:, learner.expert_names.index("level: all sources")]
     np.testing.assert_allclose(softmax(4 * scores, axis=1), p, atol=1e-6)
-    gap = learner.expert_scores(np.full((1, 3), np.nan))[0, learner.expert_names.index("level: all sources")]
+    gap = learner.expert_scores(np.full((1, 3), np.nan))[
+        0, learner.expert_names.index("level: all sources")
+    ]
     assert np.isfinite(gap).all()
 
 
@@ -349,18 +362,16 @@ def numbers(seed, rows=90):
     return X, (X[:, 1] > 20).astype(int) + (X[:, 1] > 700)
 
 
-@pytest.mark.parametrize("sources", [1, 3])
-def test_the_sources_give_evidence_of_unit_length_and_of_the_heads(sources):
-    domains = [Domain(f"s{i}", *numbers(i)) for i in range(sources)]
+def test_heads_of_equal_weight_predict_well_before_the_first_label():
+    domains = [Domain(f"s{i}", *numbers(i)) for i in range(3)]
     clf = OnlineTransferClassifier().fit_domains(domains, Domain("t", numbers(7, 20)[0]))
-    assert clf.learner_.plan.steps[:3] == ("fill", "scale", "centre")
-    assert "log-loss of rows of unit length" in clf.info_[0].note
+    assert clf.learner_.plan.steps == ("fill", "scale", "centre", "unit")
     weights = clf.weights_
     assert sum(weights.values()) == pytest.approx(1)
-    assert weights["recent: target only"] < 1 / len(weights)
+    assert len(set(np.round(list(weights.values())[:-1], 12))) == 1
     X, y = numbers(9)
     p = clf.predict_proba(X)[np.arange(len(y)), y]
-    assert -np.log(p).mean() < 0.5 * np.log(3)
+    assert -np.log(p).mean() < np.log(3)
     wrong = (clf.predict_then_learn(X, y) != y).sum()
     assert wrong <= clf.bound_
 
@@ -379,3 +390,10 @@ def test_a_model_of_clean_numbers_takes_gaps_later():
     assert clf.predict_one(row) in (0, 1, 2)
     with pytest.raises(InputError, match="infinity"):
         clf.predict(np.full((1, 4), np.inf))
+
+
+def test_trees_of_more_columns_than_they_can_number_are_refused():
+    X = np.zeros((8, 40_000))
+    X[:, -1] = range(8)
+    with pytest.raises(InputError, match="40000 numbers a row, and trees take at most 32767"):
+        OnlineTransferClassifier(trees=True).fit_domains([Domain("a", X, ["x", "y"] * 4)])

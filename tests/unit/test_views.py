@@ -10,7 +10,7 @@ from support.laws import METHODS, assert_same_state, make_task, state_of
 
 from hedgerow import Domain, OnlineTransferClassifier
 
-STEPS = [(), "unit", "zscore+unit"]
+STEPS = [(), "zscore+unit"]
 
 
 def parts(X):
@@ -40,12 +40,16 @@ def test_the_arrays_of_fit_domains_may_change(method, steps, sparse):
     task = make_task(3, sparse=sparse)
     own = [(d.X.copy(), d.y.copy()) for d in task.sources], task.warmup.X.copy()
     sources = [Domain(f"s{i}", X, y) for i, (X, y) in enumerate(own[0])]
-    clf = OnlineTransferClassifier(method, preprocess=steps).fit_domains(sources, Domain("t", own[1]))
+    clf = OnlineTransferClassifier(method, preprocess=steps).fit_domains(
+        sources, Domain("t", own[1])
+    )
     twin = copy.deepcopy(clf)
     assert_nothing_shared(clf, own[1], *(X for X, _ in own[0]))
     spoil(own[1], *(array for pair in own[0] for array in pair))
     assert clf.classes_.tolist() == twin.classes_.tolist()
-    np.testing.assert_array_equal(clf.predict_then_learn(task.X, task.y), twin.predict_then_learn(task.X, task.y))
+    np.testing.assert_array_equal(
+        clf.predict_then_learn(task.X, task.y), twin.predict_then_learn(task.X, task.y)
+    )
     assert_same_state(state_of(clf), state_of(twin))
 
 
@@ -56,16 +60,22 @@ def test_the_arrays_of_fit_and_of_blocks_may_change(method, steps, sparse):
     task = make_task(4, sparse=sparse)
     clf, twin = (OnlineTransferClassifier(method, preprocess=steps) for _ in range(2))
     domain = np.arange(len(task.y)) % 3 - 1
-    X, y, weight = task.X.copy(), task.y.copy(), np.ones(len(task.y))
+    X = task.X.copy()
+    y = task.y.copy()
+    weight = np.ones(len(task.y))
     clf.fit(X, y, sample_domain=domain, sample_weight=weight)
     twin.fit(task.X, task.y, sample_domain=domain.copy(), sample_weight=weight.copy())
     assert_nothing_shared(clf, X)
     spoil(X, y, weight)
     domain[:] = -1
     for cut in (0, 20, 40):
-        X, y, weight = task.X[cut : cut + 10].copy(), task.y[cut : cut + 10].copy(), np.full(10, 0.5)
+        X = task.X[cut : cut + 10].copy()
+        y = task.y[cut : cut + 10].copy()
+        weight = np.full(10, 0.5)
         clf.partial_fit(X, y, sample_weight=weight)
-        twin.partial_fit(task.X[cut : cut + 10], task.y[cut : cut + 10], sample_weight=weight.copy())
+        twin.partial_fit(
+            task.X[cut : cut + 10], task.y[cut : cut + 10], sample_weight=weight.copy()
+        )
         spoil(X, y, weight)
         X = task.X[cut : cut + 10].copy()
         np.testing.assert_array_equal(clf.predict(X), twin.predict(task.X[cut : cut + 10]))
@@ -101,7 +111,8 @@ def test_one_buffer_for_all_rows(method, steps):
 def test_one_row_of_a_block_in_the_same_buffer(method):
     task = make_task(6)
     clf = OnlineTransferClassifier(method, preprocess=()).fit_domains(task.sources, task.warmup)
-    twin, buffer = copy.deepcopy(clf), np.empty((1, task.X.shape[1]))
+    twin = copy.deepcopy(clf)
+    buffer = np.empty((1, task.X.shape[1]))
     for i in range(1, 30):
         buffer[:] = task.X[i - 1]
         clf.predict(buffer)

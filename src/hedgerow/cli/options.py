@@ -1,51 +1,118 @@
-"""How a function becomes a command, options that several commands have, and what a shell may offer after Tab."""
+"""Options that several commands have, where their values come from, and what a shell may offer after Tab.
+
+An option is declared once: as a parameter of its command, or as a field of a dataclass that the command takes; what
+stands under its name in a docstring (numpydoc) is its help. `serve` and `run` also take their options from variables
+and from a TOML file: a flag is stronger than a variable (HEDGEROW_SERVE_PORT), which is stronger than the file (`port`
+of its table [serve]).
+"""
 
 from __future__ import annotations
 
-import copy
-import functools
-import inspect
+import ast
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+import tomllib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args
 
-import typer
+from cyclopts import App, Argument, ArgumentCollection, Parameter, Token, validators
+from cyclopts.completion import CompletionContext
 
-Sources = Annotated[list[Path], typer.Option(help="A labelled source: a file, a folder or a 'pattern'; once for each.")]
-Orders = Annotated[int, typer.Option(min=1, help="Orders of the stream.")]
-Jobs = Annotated[int, typer.Option(help="Processes; -1 takes every core.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")]
+from hedgerow.cli.terminal import note
+from hedgerow.core.errors import InputError, unknown
+from hedgerow.core.registry import use_plugins
+
+SHORT = {"model": "-m", "input": "-i", "output": "-o"}
+# A flag has no opposite; of an option given twice the last counts, unless it takes several; `settings` and
+# `accept_loss` of a job, which --setting makes, are none.
+DEFAULT = Parameter(
+    negative=(),
+    allow_repeating=True,
+    parse=re.compile("^(?!(settings|accept_loss)$)"),
+    short_alias=lambda field, taken: SHORT.get(field.name),
+)
+AtLeastOne = Parameter(validator=validators.Number(gte=1))
+Group = Parameter(name="*")  # a dataclass whose fields are options of their own
+ROLES = ("drop", "keep", "id", "time", "text", "new", "entity")
 Words = list[str] | None  # an option that may be repeated
 
 
+def methods(context: CompletionContext) -> list[str]:
+    """Names of methods; after a comma the next one, with what stands before it."""
+    from hedgerow.methods import METHODS
+
+    before, comma, last = context.incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in METHODS if name.startswith(last)]
+
+
+def readings(context: CompletionContext) -> list[str]:
+    """Presets of the options."""
+    from hedgerow.methods import PRESETS
+
+    return [name for name in PRESETS if name.startswith(context.incomplete)]
+
+
+Sources = Annotated[
+    list[Path], Parameter(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
+]
+Orders = Annotated[int, AtLeastOne, Parameter(help="Orders of the stream.")]
+Jobs = Annotated[int, Parameter(help="Processes; -1 takes every core.")]
+DataDir = Annotated[
+    Path | None, Parameter(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+]
+Method = Annotated[str, Parameter(help="See `hedgerow methods`.", completer=methods)]
+Out = Annotated[Path, Parameter(help="Folder for results, report, tables and figures.")]
+Config = Annotated[
+    Path | None,
+    Parameter(
+        env_var="HEDGEROW_CONFIG",
+        help="TOML file with options of this command; variables and flags are stronger.",
+    ),
+]
+
+
+@Group
 @dataclass(frozen=True)
 class Experiment:
     """Where and how an experiment is run.
 
     Parameters
     ----------
-    engine
-        Where runs are done: local (processes), dask, dask://local:2 or dask://HOST:PORT, a Dask scheduler.
-    out
-        Folder for results, report, tables and figures.
     resume
         Go on in a folder that has results.
     plugin
-        A Python file that registers a method of your own.
+        A Python file that registers your own parts, or has recipes of methods.
     """
 
-    out: Path
     jobs: Jobs = -1
-    engine: str = "local"
     resume: bool = False
     plugin: Words = None
 
 
+@Group
+@dataclass(frozen=True)
+class Plugins:
+    """Python files of your own, run before anything else.
+
+    Parameters
+    ----------
+    plugin
+        A Python file that registers your own parts, or has recipes of methods.
+    """
+
+    plugin: Words = None
+
+    def __post_init__(self) -> None:
+        use_plugins(self.plugin or ())
+
+
+@Group
 @dataclass(frozen=True)
 class Csv:
-    """How CSV files are written.
+    """How the files of a stream are written.
 
     Parameters
     ----------
@@ -58,128 +125,155 @@ class Csv:
     delimiter: str | None = None
     decimal: str | None = None
 
+    def reading(self, encoding: str | None = None) -> AbstractContextManager[None]:
+        """Within, files are read so."""
+        from hedgerow.rows.inputs import Dialect, written_with
 
+        return written_with(Dialect(self.delimiter, self.decimal, encoding, note))
+
+
+@Group
 @dataclass(frozen=True)
-class Columns:
-    """What columns of a table are, where that cannot be seen.
+class Tables:
+    """How the files of a fit are written, and what to know of their columns.
 
     Parameters
     ----------
-    drop
-        A column to leave out; may be repeated.
-    keep
-        A column to use though it looks like an id.
-    id
-        A column that only names rows.
-    time
-        A column of dates, or of seconds since 1970.
-    text
-        A column of text whose words are to be used.
-    new
-        A column that will come later, in the stream.
+    column
+        ROLE=NAME of a column: drop (leave it out), keep (use it though it looks like an id), id (it only names rows),
+        time (dates, or seconds since 1970), text (use its words), new (it comes later, in the stream), entity (its
+        values are names, also where they are numbers).
+    na
+        What stands for a gap, beside empty cells, NA, null and the like: unknown, -999.
+    delimiter
+        Of CSV files: ; or \\t or another; else the header tells.
+    decimal
+        Of numbers in CSV files: . or a comma; else the first rows tell.
+    encoding
+        Of text; else UTF-8, and cp1252 for a file that is no UTF-8.
     """
 
-    drop: Words = None
-    keep: Words = None
-    id: Words = None
-    time: Words = None
-    text: Words = None
-    new: Words = None
+    column: Words = None
+    na: Words = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Within, files are read so."""
+        return Csv(self.delimiter, self.decimal).reading(self.encoding)
 
     @property
-    def table(self) -> dict[str, Any]:
-        """An argument of estimators: the columns that were named, if there are any."""
-        named = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
-        return {"table": named} if named else {}
+    def options(self) -> dict[str, Any]:
+        """An argument of estimators: what is to be known of columns, if there is something."""
+        table = columns(self.column or [])
+        if self.na:
+            table["na"] = self.na
+        return {"table": table} if table else {}
 
 
-def command(
-    app: typer.Typer, name: str | None = None, *, as_callback: bool = False, short: Collection[str] = (),
-    defaults: Mapping[str, Any] | None = None, **settings: Any,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:  # fmt: skip
-    """Add a function to an app as a command, or as what the app itself does.
+def columns(words: Sequence[str]) -> dict[str, list[str]]:
+    """The columns that were named, by their roles.
 
-    A parameter whose type is a dataclass stands for its fields: each is an option, but for those with a factory. The
-    help is the docstring before the section Parameters (numpydoc); that of an option, unless it says so itself, is what
-    stands under its name there, or in the docstring of the dataclass. A bool is a flag, without an opposite. Options in
-    `short` also have their first letter; `defaults` are stronger than those of a dataclass.
+    >>> columns(["drop=note", "text=title", "drop=day"])
+    {'drop': ['note', 'day'], 'text': ['title']}
     """
-
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function, include_extras=True)
-        groups: dict[str, Any] = {key: hint for key, hint in hints.items() if is_dataclass(hint)}
-        text, helps = _documented(function)
-        parameters: list[inspect.Parameter] = []
-        for each in inspect.signature(function).parameters.values():
-            group = groups.get(each.name)
-            if group is None:
-                parameters.append(each.replace(annotation=_option(each.name, hints[each.name], helps, short)))
-                continue
-            kinds, helps = get_type_hints(group, include_extras=True), {**_documented(group)[1], **helps}
-            for field in (field for field in fields(group) if field.default_factory is MISSING):
-                default = (defaults or {}).get(field.name, each.empty if field.default is MISSING else field.default)
-                hint = _option(field.name, kinds[field.name], helps, short)
-                parameters.append(each.replace(name=field.name, annotation=hint, default=default))
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **values: Any) -> None:
-            for key, group in groups.items():
-                names = {field.name for field in fields(group)} & set(values)
-                values[key] = group(**{name: values.pop(name) for name in names})
-            function(*arguments, **values)
-
-        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in parameters}
-        if as_callback:
-            app.callback(invoke_without_command=True)(call)
-        else:
-            app.command(name, help=text, **settings)(call)
-        return call
-
-    return register
+    table: dict[str, list[str]] = {}
+    for word in words:
+        role, mark, name = word.partition("=")
+        if not mark:
+            raise InputError(f"--column {word!r}: write ROLE=NAME, for instance drop=note")
+        if role not in ROLES:
+            raise unknown("role of --column", role, ROLES)
+        table.setdefault(role, []).append(name)
+    return table
 
 
-def _documented(what: Any) -> tuple[str, dict[str, str]]:
-    """What stands before the section Parameters of a docstring, and what stands there under each name."""
-    text, _, parameters = (inspect.getdoc(what) or "").partition("\n\nParameters\n----------\n")
-    return text, {
-        key: " ".join(words.split())
-        for key, words in re.findall(r"^(\w+)(?: : .*)?\n((?: {4}.*\n?)+)", parameters, re.M)
-    }
+def pairs(words: Sequence[str], option: str = "--option") -> dict[str, Any]:
+    """Values by name from key=value pairs.
+
+    >>> pairs(["dim=20", "preprocess=zscore+unit"])
+    {'dim': 20, 'preprocess': 'zscore+unit'}
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        key, mark, value = word.partition("=")
+        if not mark:
+            raise InputError(f"{option} {word!r}: write key=value, for instance dim=50")
+        try:
+            values[key] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            values[key] = value
+    return values
 
 
-def _option(name: str, hint: Any, helps: Mapping[str, str], short: Collection[str]) -> Any:
-    """The type of an option or argument with its help and flags."""
-    if name not in helps:
-        return hint
-    flag = f"--{name.replace('_', '-')}"
-    flags = [flag, f"-{name[0]}"] if name in short else [flag] if hint is bool else []
-    info = copy.copy(hint.__metadata__[0]) if hasattr(hint, "__metadata__") else typer.Option(*flags)
-    info.help = helps[name]
-    return Annotated[hint.__origin__ if hasattr(hint, "__metadata__") else hint, info]
+# -- variables and the TOML file ------------------------------------------------------------------------------------
+
+TABLES = ("serve", "run")
+WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    Path: "text (a path)",
+}
 
 
-def methods(incomplete: str) -> list[str]:
-    """Names of methods; after a comma the next one, with what stands before it."""
-    from hedgerow.methods import METHODS
+def configured(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Options of a command from variables and the file of --config, where the command line does not have them.
 
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in METHODS if name.startswith(last)]
+    A variable or key that is unknown, or whose value is of another type, is refused.
+    """
+    [command] = commands
+    taken = [
+        argument for argument in arguments if argument.parse and argument.name.startswith("--")
+    ]
+    known = {argument.name.removeprefix("--").replace("-", "_"): argument for argument in taken}
+    prefix = f"HEDGEROW_{command.upper()}_"
+    for variable in sorted(name for name in os.environ if name.startswith(prefix)):
+        name = variable.removeprefix(prefix).lower()
+        if name not in known:
+            raise unknown("variable", variable, [f"{prefix}{name.upper()}" for name in known])
+        _take(known[name], os.environ[variable], variable)
+    config = known.pop("config")
+    if not config.tokens:
+        return
+    file = Path(config.tokens[0].value)
+    for key, value in _table(file, command).items():
+        name = key.replace("-", "_")
+        where = f"{file}, [{command}]"
+        if name not in known:
+            raise InputError(f"{where}: {unknown('key', key, known)}")
+        _check_type(known[name].hint, value, f"{where}: {key}")
+        _take(known[name], value, where)
 
 
-def readings(incomplete: str) -> list[str]:
-    """Presets of the options."""
-    from hedgerow.methods import PRESETS
+def _table(file: Path, command: str) -> dict[str, Any]:
+    """The table of a command in a TOML file."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read the configuration {file}: {error}") from error
+    for name, table in content.items():
+        if name not in TABLES or not isinstance(table, dict):
+            raise InputError(f"{file}: {unknown('table', name, TABLES)}")
+    found: dict[str, Any] = content.get(command, {})
+    return found
 
-    return [name for name in PRESETS if name.startswith(incomplete)]
+
+def _check_type(hint: Any, value: Any, what: str) -> None:
+    """Refuse a value of a TOML file that is not of the type of its option."""
+    kind = (get_args(hint) or (hint,))[0]
+    if get_args(kind) or kind is list:
+        kind = list
+    fits: Any = {Path: str, float: int | float}.get(kind, kind)
+    if not isinstance(value, fits) or isinstance(value, bool) != (kind is bool):
+        raise InputError(f"{what} = {value!r}: must be {WORDS.get(kind, 'a list of texts')}")
 
 
-def studies(incomplete: str) -> list[str]:
-    """Names of studies."""
-    from hedgerow.lab import STUDIES
-
-    return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]
-
-
-Method = Annotated[str, typer.Option(help="See `hedgerow methods`.", autocompletion=methods)]
+def _take(argument: Argument, value: Any, source: str) -> None:
+    """Give an option a value, unless a stronger source has given it one."""
+    if argument.tokens:
+        return
+    for index, each in enumerate(value if isinstance(value, list) else [value]):
+        argument.append(Token(keyword=source, value=str(each), source=source, index=index))

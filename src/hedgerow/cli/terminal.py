@@ -19,7 +19,9 @@ WIDE = 240  # a pipe has no width: never break a line there
 
 def plain(stream: TextIO) -> bool:
     """Whether this stream gets no control characters at all: a pipe, a file, NO_COLOR, a dumb terminal."""
-    return not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return (
+        not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    )
 
 
 def console(stream: TextIO) -> Console:
@@ -27,7 +29,9 @@ def console(stream: TextIO) -> Console:
     from rich.console import Console
 
     if plain(stream):
-        return Console(file=stream, force_terminal=False, color_system=None, width=WIDE, highlight=False)
+        return Console(
+            file=stream, force_terminal=False, color_system=None, width=WIDE, highlight=False
+        )
     return Console(file=stream, highlight=False)
 
 
@@ -37,7 +41,10 @@ def printable(text: object) -> str:
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
     """
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode()
+        for c in str(text)
+    )
 
 
 def _safe(text: object) -> str:
@@ -66,7 +73,9 @@ def print_table(
         made.add_column(_safe(title), justify="right" if numbers and j else "left", overflow="fold")
     for i, row in enumerate(rows):
         cells = (_safe(cell) for cell in row)
-        made.add_row(*(mark.format(cell) if (i, j) in best else cell for j, cell in enumerate(cells)))
+        made.add_row(
+            *(mark.format(cell) if (i, j) in best else cell for j, cell in enumerate(cells))
+        )
     console(sys.stdout).print(made)
 
 
@@ -93,7 +102,8 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
     No time left is shown: runs differ a hundredfold in length, and an estimate would rise as often as it falls.
     """
     if plain(sys.stderr):
-        began, tell = time.monotonic(), _now_and_then()
+        began = time.monotonic()
+        tell = _now_and_then()
 
         def line(done: int, total: int, what: str) -> None:
             passed = time.monotonic() - began
@@ -108,7 +118,9 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
     )  # fmt: skip
     with bars.Progress(*columns, console=_stderr(), transient=True) as bar:
         task = bar.add_task("starting", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=_safe(what))
+        yield lambda done, total, what: bar.update(
+            task, completed=done, total=total, description=_safe(what)
+        )
 
 
 def _now_and_then() -> Callable[..., None]:

@@ -13,16 +13,22 @@ import numpy.typing as npt
 from hedgerow.core.errors import InputError, require
 
 Array: TypeAlias = npt.NDArray[Any]
-Matrix: TypeAlias = Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
+Matrix: TypeAlias = (
+    Any  # a dense 2-d array or a scipy CSR matrix; scipy is imported only when somebody uses it
+)
 FeatureNames: TypeAlias = Sequence[str] | Array
 Order: TypeAlias = Literal["C", "F"]
 
 # the largest number that is taken: there is room for the squared length of a row
-LARGEST = {np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)}
+LARGEST = {
+    np.dtype(kind): float(np.sqrt(np.finfo(kind).max) / 2**20) for kind in (np.float32, np.float64)
+}
 
 PAGE = 2**21  # bytes of a large page
 FILL_GAPS = "drop these rows or fill the gaps first"
-DENSE_LIMIT = 2**30  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
+DENSE_LIMIT = (
+    2**30
+)  # bytes; centring makes a sparse matrix dense, and beyond this we refuse to do it unasked
 
 
 def is_sparse(X: object) -> bool:
@@ -43,20 +49,28 @@ def as_narwhals(X: Any, what: str = "X") -> Any:
     kind = type(X)  # of which an attribute is asked for: on a query of polars it would be computed
     if not hasattr(kind, "columns") and not hasattr(kind, "to_numpy"):
         return None
-    nw = require("narwhals.stable.v2", extra="tables")
+    nw = require("narwhals.stable.v2", extra="files")
     try:
         frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
-    except require("narwhals.exceptions", extra="tables").DuplicateError as error:
+    except require("narwhals.exceptions", extra="files").DuplicateError as error:
         twice = [name for name, count in Counter(X.columns).items() if count > 1]
-        if not any(isinstance(name, str) for name in X.columns):  # columns without names, read by position
+        if not any(
+            isinstance(name, str) for name in X.columns
+        ):  # columns without names, read by position
             return None
-        raise InputError(f"{what}: more than one column of the name {twice}; rename them") from error
+        raise InputError(
+            f"{what}: more than one column of the name {twice}; rename them"
+        ) from error
     if frame is not X:
         return frame
-    if hasattr(X, "__arrow_c_stream__"):  # a batch of pyarrow, or another package's table in Arrow's memory
+    if hasattr(
+        X, "__arrow_c_stream__"
+    ):  # a batch of pyarrow, or another package's table in Arrow's memory
         return nw.from_arrow(X, backend="pyarrow")
     if hasattr(kind, "columns"):
-        raise InputError(f"{what}: {kind.__name__} is no table in memory; give one of pandas, polars or pyarrow")
+        raise InputError(
+            f"{what}: {kind.__name__} is no table in memory; give one of pandas, polars or pyarrow"
+        )
     return None
 
 
@@ -144,10 +158,16 @@ def check_matrix(X: Matrix, what: str, names: FeatureNames | None = None) -> Mat
             X = X.astype(np.float64)
     else:
         A = as_floats(X, what, "a table of numbers", names)
-        X = A if isinstance(X, np.ndarray) else np.asarray(A, order="C")  # a table's columns become rows: one layout
+        X = (
+            A if isinstance(X, np.ndarray) else np.asarray(A, order="C")
+        )  # a table's columns become rows: one layout
     if X.ndim != 2:
         one = X.ndim == 1
-        got = f"one row of {len(X)} numbers; give x[None, :]" if one else f"an array of shape {X.shape}"
+        got = (
+            f"one row of {len(X)} numbers; give x[None, :]"
+            if one
+            else f"an array of shape {X.shape}"
+        )
         raise InputError(f"{what}: expected a table with a row per instance, got {got}")
     check_finite(X, what, names)
     return X
@@ -157,12 +177,32 @@ def as_floats(X: object, what: str, expected: str, names: FeatureNames | None = 
     """X as an array of float32 or float64; an error says that it is not what is `expected`."""
     check_mask(X, what, names)
     try:
+        check_no_text(X, what, expected, names)
         A = as_array(X)
         if A.dtype.kind != "c":
             return A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{what}: not {expected} ({error})") from error
     raise InputError(f"{what}: Complex data not supported; give real numbers")
+
+
+def check_no_text(X: object, what: str, expected: str, names: FeatureNames | None = None) -> None:
+    """Refuse text, of digits too: what "1" means is for its owner to say."""
+    A = np.asarray(X)
+    if A.dtype.kind not in "USO":
+        return
+    if not isinstance(X, np.ndarray):  # NumPy makes text of the numbers beside a text
+        A = np.asarray(X, dtype=object)
+    for place, value in np.ndenumerate(A):
+        if isinstance(value, str | bytes):
+            row = f"row {place[0]}, " if len(place) > 1 else ""
+            column = column_words(int(place[-1]), names) if place else "its only place"
+            raise InputError(
+                f"{what}: not {expected}: {value[:40]!r} at {row}{column} is text; convert it to a number, or give a "
+                "data frame, whose columns of text are encoded"
+            )
 
 
 def as_array(X: Any) -> Array:
@@ -179,8 +219,11 @@ def check_mask(X: object, what: str, names: FeatureNames | None = None) -> None:
     if mask is np.ma.nomask or not mask.any():
         return
     places = np.argwhere(np.atleast_2d(mask))
-    row, column = places[0][0], column_words(int(places[0][-1]), names)
-    raise InputError(f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); {FILL_GAPS}")
+    row = places[0][0]
+    column = column_words(int(places[0][-1]), names)
+    raise InputError(
+        f"{what}: a masked value at row {row}, {column} ({len(places)} such values in all); {FILL_GAPS}"
+    )
 
 
 def column_words(column: int, names: FeatureNames | None) -> str:
@@ -189,19 +232,28 @@ def column_words(column: int, names: FeatureNames | None) -> str:
     >>> column_words(1, ("width", "height")), column_words(1, None)
     ("column 'height'", 'column 1')
     """
-    return f"column {column}" if names is None or column >= len(names) else f"column {str(names[column])!r}"
+    return (
+        f"column {column}"
+        if names is None or column >= len(names)
+        else f"column {str(names[column])!r}"
+    )
 
 
-def check_finite(X: Matrix, what: str, names: FeatureNames | None = None, gaps: bool = False) -> None:
+def check_finite(
+    X: Matrix, what: str, names: FeatureNames | None = None, gaps: bool = False
+) -> None:
     """Refuse NaN, infinity and numbers whose squares overflow; name the first by row and column. `gaps` allows NaN."""
-    if gaps and not is_sparse(X):
-        X = np.where(np.isnan(X), X.dtype.type(0), X)
     values = X.data if is_sparse(X) else X
     largest = LARGEST[values.dtype]
     flat = values.ravel(order="K")
+    if np.vdot(flat, flat) <= largest**2:  # flat.dot would warn of an overflow
+        return
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.vdot(flat, flat) <= largest**2 or (np.abs(flat) <= largest).all():
+        small = np.abs(flat) <= largest
+        if small.all() or (gaps and not is_sparse(X) and (small | np.isnan(flat)).all()):
             return
+    if gaps and not is_sparse(X):
+        X = np.where(np.isnan(X), X.dtype.type(0), X)
     coo = X.tocoo() if is_sparse(X) else None
     data = X if coo is None else coo.data
     bad = ~np.isfinite(data)
@@ -213,13 +265,17 @@ def check_finite(X: Matrix, what: str, names: FeatureNames | None = None, gaps: 
         problem = f"{value:g} at {place} is too large for {data.dtype} (its square overflows)"
         raise InputError(f"{what}: {problem}; rescale the features first")
     name = "NaN" if np.isnan(value) else "infinity"
-    raise InputError(f"{what}: contains {name} at {place} ({len(where)} such values in all); {FILL_GAPS}")
+    raise InputError(
+        f"{what}: contains {name} at {place} ({len(where)} such values in all); {FILL_GAPS}"
+    )
 
 
 def cast(X: Matrix, dtype: Any) -> Matrix:
     """X in this dtype (None: as it is); what does not fit becomes infinity, for `check_finite` to find."""
+    if dtype is None or X.dtype == dtype:
+        return X
     with np.errstate(over="ignore"):
-        return X if dtype is None else X.astype(dtype, copy=False)
+        return X.astype(dtype)
 
 
 # Sparse matrices from users: compiled code trusts their parts, so these are checked and brought into one form.
@@ -239,7 +295,9 @@ def checked_csr(X: Any, what: str) -> Any:
         return X
     fresh = check_parts(X, what)
     if X.ndim != 2:
-        raise InputError(f"{what}: expected a table with a row per instance, got a sparse array of shape {X.shape}")
+        raise InputError(
+            f"{what}: expected a table with a row per instance, got a sparse array of shape {X.shape}"
+        )
     if X.format != "csr":
         X = X.tocsr()
         fresh = check_parts(X, what)  # those of a list of lists or a dictionary are seen here only
@@ -254,11 +312,19 @@ def _good_row(X: Any) -> bool:
     """Whether X is one well-formed row: the check of the live path, in few steps."""
     if X.format != "csr" or X.ndim != 2 or X.shape[0] != 1:
         return False
-    data, indices, indptr = np.asarray(X.data), np.asarray(X.indices), np.asarray(X.indptr)
+    data = np.asarray(X.data)
+    indices = np.asarray(X.indices)
+    indptr = np.asarray(X.indptr)
     n = len(indices)
     if n < 2 or indices.dtype.kind not in "iu" or indices.ndim != 1 or data.shape != indices.shape:
         return False
-    if indptr.shape != (2,) or indptr[0] != 0 or indptr[1] != n or indices[0] < 0 or indices[-1] >= X.shape[1]:
+    if (
+        indptr.shape != (2,)
+        or indptr[0] != 0
+        or indptr[1] != n
+        or indices[0] < 0
+        or indices[-1] >= X.shape[1]
+    ):
         return False
     return bool((indices[1:] > indices[:-1]).all())
 
@@ -269,7 +335,9 @@ def check_parts(X: Any, what: str) -> Any:
     The matrix is made anew of its parts: scipy's check may shorten them, and what X remembers about their order may be
     out of date.
     """
-    names = {"coo": ("data", "coords"), "dia": ("data", "offsets")}.get(X.format, ("data", "indices", "indptr"))
+    names = {"coo": ("data", "coords"), "dia": ("data", "offsets")}.get(
+        X.format, ("data", "indices", "indptr")
+    )
     if not all(hasattr(X, name) for name in names):  # a list of lists, or a dictionary
         return X
     parts = tuple(getattr(X, name) for name in names)
@@ -282,5 +350,7 @@ def check_parts(X: Any, what: str) -> Any:
                 raise ValueError("its row pointers do not climb from 0")
             fresh.check_format(full_check=True)
     except ValueError as error:
-        raise InputError(f"{what}: a damaged sparse matrix: {error}; build it anew, as from its dense rows") from error
+        raise InputError(
+            f"{what}: a damaged sparse matrix: {error}; build it anew, as from its dense rows"
+        ) from error
     return fresh

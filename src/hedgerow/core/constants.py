@@ -16,14 +16,27 @@ import numpy as np
 from hedgerow.core.arrays import LARGEST, Array
 
 SUM = LARGEST[np.dtype(np.float64)] * 2.0**53  # of rows that the estimator accepts
-DOUBLE, WHOLE = "double", "whole"
+
+# the types that the array of a model may have
+DOUBLE = "double"
+FLOAT = "float"  # float32 or float64, the same for all of a model
+WHOLE = "whole"
+ROUNDED = "rounded"  # as narrow as its numbers allow
+SINGLE = "single"
+SHORT = "short"
+TYPES: dict[str, tuple[type[np.generic], ...]] = {
+    DOUBLE: (np.float64,),
+    FLOAT: (np.float32, np.float64),
+    WHOLE: (np.int64,),
+    ROUNDED: (np.float32, np.float64),
+    SINGLE: (np.float32,),
+    SHORT: (np.int16,),
+}
 MOST = 2.0**53  # labels: no stream is as long, and beyond it a count is no exact number
 
-# rules by name, and by the number that compiled loops know them by: updates of heads, gaps of unseen classes
+# updates of heads by name, and by the number that compiled loops know them by
 PERCEPTRON, PA, PA1, PA2, PA1_PRINTED = range(5)
 RULES = {"perceptron": PERCEPTRON, "pa": PA, "pa1": PA1, "pa2": PA2, "pa1-printed": PA1_PRINTED}
-ZERO, SKIP, SHRINK = range(3)
-UNSEEN = {"zero": ZERO, "skip": SKIP, "shrink": SHRINK}
 
 
 @dataclass(frozen=True)
@@ -57,8 +70,13 @@ class Constants(Mapping[str, Array]):
     (False, 64, True)
     """
 
-    def __init__(self, arrays: Mapping[str, Array], superseded: Mapping[str, str] | None = None) -> None:
-        self._arrays = {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)}
+    def __init__(
+        self, arrays: Mapping[str, Array], superseded: Mapping[str, str] | None = None
+    ) -> None:
+        self._arrays = {
+            name: np.require(np.ascontiguousarray(arrays[name]), requirements="W")
+            for name in sorted(arrays)
+        }
         self._superseded = dict(superseded or {})
         self._derived: dict[str, Array] = {}
         self._views = {name: array.view() for name, array in self._arrays.items()}
@@ -83,11 +101,6 @@ class Constants(Mapping[str, Array]):
         if name not in self._derived:
             self._derived[name] = make()
         return self._derived[name]
-
-    def single(self, name: str) -> Array:
-        """An array of half precision in single precision, made once for all models; any other as it is."""
-        array = self._arrays[name]
-        return array if array.dtype != np.float16 else self.derived(name, lambda: array.astype(np.float32))
 
     @cached_property
     def digests(self) -> dict[str, str]:

@@ -32,7 +32,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.arrays import Array, FeatureNames, Matrix, as_narwhals, check_matrix, columns_at, stack_rows
+from hedgerow.core.arrays import (
+    Array,
+    FeatureNames,
+    Matrix,
+    as_narwhals,
+    check_matrix,
+    columns_at,
+)
 from hedgerow.core.errors import SHOWN, InputError, require
 from hedgerow.core.values import as_labels, cells, is_missing
 
@@ -64,7 +71,9 @@ def checked_names(names: Iterable[Any], what: str) -> Names | None:
         return None
     if not all(text):
         other = listing[text.index(False)]
-        raise InputError(f"{what}: a column is named {other!r}, others have text; make all names text, or none")
+        raise InputError(
+            f"{what}: a column is named {other!r}, others have text; make all names text, or none"
+        )
     checked = tuple(str(name) for name in listing)
     if len(set(checked)) < len(checked):
         twice = [name for name, count in Counter(checked).items() if count > 1]
@@ -91,11 +100,15 @@ def names_of_row(x: Any, what: str = "x") -> Names | None:
         return checked_names(x, what)
     if getattr(x, "ndim", 0) != 1 or not hasattr(type(x), "to_numpy"):
         return names_of_table(x, what)
-    series = require("narwhals.stable.v2.dependencies", extra="tables").is_pandas_like_series(x)
-    return checked_names(x.index, what) if series else None  # other packages' columns have no names for their rows
+    series = require("narwhals.stable.v2.dependencies", extra="files").is_pandas_like_series(x)
+    return (
+        checked_names(x.index, what) if series else None
+    )  # other packages' columns have no names for their rows
 
 
-def order_by_name(names: FeatureNames, wanted: FeatureNames, what: str, whose: str) -> list[int] | None:
+def order_by_name(
+    names: FeatureNames, wanted: FeatureNames, what: str, whose: str
+) -> list[int] | None:
     """Where each wanted name stands among the names (None: where it is wanted); other names are refused.
 
     >>> order_by_name(["b", "a"], ["a", "b"], "x", "the model's")
@@ -103,23 +116,28 @@ def order_by_name(names: FeatureNames, wanted: FeatureNames, what: str, whose: s
     """
     if list(names) == list(wanted):
         return None
-    place = {name: i for i, name in enumerate(names)}
-    known = set(wanted)
-    missing, unexpected = [n for n in wanted if n not in place], [n for n in names if n not in known]
+    missing, unexpected = _apart(names, wanted)
     if missing or unexpected:
         raise InputError(
             f"{what}: other features than {whose}: missing {listed(missing)}, unexpected {listed(unexpected)}; "
             "rename, add or drop these columns"
         )
+    place = {name: i for i, name in enumerate(names)}
     return [place[name] for name in wanted]
+
+
+def _apart(names: FeatureNames, wanted: FeatureNames) -> tuple[list[str], list[str]]:
+    """Those that are missing, and those that are unexpected, in their order."""
+    own = set(names)
+    known = set(wanted)
+    return [n for n in wanted if n not in own], [n for n in names if n not in known]
 
 
 def check_same_order(own: FeatureNames, wanted: FeatureNames) -> None:
     """Refuse a table whose columns are not the model's in the model's order, in scikit-learn's words."""
     if list(own) == list(wanted):
         return
-    mine, theirs = set(wanted), set(own)
-    unexpected, missing = [n for n in own if n not in mine], [n for n in wanted if n not in theirs]
+    missing, unexpected = _apart(own, wanted)
     lines = ["The feature names should match those that were passed during fit."]
     for title, names in (
         ("Feature names unseen at fit time:", unexpected),
@@ -129,7 +147,9 @@ def check_same_order(own: FeatureNames, wanted: FeatureNames) -> None:
     if not unexpected and not missing:
         lines.append("Feature names must be in the same order as they were in fit.")
     lines += [f"Given: {listed(own)}", f"The model's: {listed(wanted)}"]
-    raise InputError("\n".join([*lines, "Select the model's columns: X[list(model.feature_names_in_)]"]))
+    raise InputError(
+        "\n".join([*lines, "Select the model's columns: X[list(model.feature_names_in_)]"])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +185,9 @@ class Frame:
     @property
     def plain(self) -> bool:
         """Whether all columns are numbers and none has a gap."""
-        return all(column.dtype.kind in "fb" and not np.isnan(column).any() for column in self.columns)
+        return all(
+            column.dtype.kind in "fb" and not np.isnan(column).any() for column in self.columns
+        )
 
     def numbers(self) -> Array:
         """A plain table as a matrix."""
@@ -194,7 +216,9 @@ def as_frame(X: Any, what: str) -> Frame | None:
     columns = [as_narwhals(X, what)[name] for name in names]
     # what is neither a number nor a moment goes cell by cell, so that every gap is seen
     plain = [column.dtype.is_numeric() or column.dtype.is_temporal() for column in columns]
-    values = (c.to_numpy() if whole else c.to_list() for c, whole in zip(columns, plain, strict=True))
+    values = (
+        c.to_numpy() if whole else c.to_list() for c, whole in zip(columns, plain, strict=True)
+    )
     return Frame(names, tuple(map(_column, values)))
 
 
@@ -221,7 +245,9 @@ def _column(column: Any) -> Array:
         return items
     if all(value is None or isinstance(value, int | float | np.number) for value in items):
         with suppress(OverflowError):
-            return np.array([np.nan if value is None else float(value) for value in items], dtype=np.float64)
+            return np.array(
+                [np.nan if value is None else float(value) for value in items], dtype=np.float64
+            )
     return items
 
 
@@ -285,7 +311,9 @@ class Domain:
         if X.shape[1] == 0:
             raise InputError(f"{where}: 0 features; a domain needs at least one")
         if names is not None and len(names) != X.shape[1]:
-            raise InputError(f"{where}: {len(names)} feature names for {X.shape[1]} columns; give one name a column")
+            raise InputError(
+                f"{where}: {len(names)} feature names for {X.shape[1]} columns; give one name a column"
+            )
         labels = None if y is None else as_labels(y, where, X.shape[0])
         places = None if order is None else np.asarray(order, dtype=np.int64)
         if places is not None and not np.array_equal(np.sort(places), np.arange(X.shape[0])):
@@ -296,12 +324,18 @@ class Domain:
         return int(self.X.shape[0])
 
     def __repr__(self) -> str:
-        labels = "unlabelled" if self.y is None else f"{len(set(self.y[~is_missing(self.y)].tolist()))} classes"
+        labels = (
+            "unlabelled"
+            if self.y is None
+            else f"{len(set(self.y[~is_missing(self.y)].tolist()))} classes"
+        )
         return f"Domain({self.name!r}, {self.X.shape[0]} x {self.X.shape[1]}, {labels})"
 
     def rows(self, index: Array) -> Domain:
         """The domain restricted to these rows, in this order."""
-        return replace(self, X=self.X[index], y=None if self.y is None else self.y[index], order=None)
+        return replace(
+            self, X=self.X[index], y=None if self.y is None else self.y[index], order=None
+        )
 
     def ordered(self) -> Domain:
         """The rows in the published order; as they are where there is none."""
@@ -361,24 +395,11 @@ def split(target: Domain, warmup: float = 0.3, seed: int | None = 0) -> tuple[Do
     if taken == n:
         raise InputError(f"domain {target.name!r}: warmup={warmup} of {n} rows leaves no stream")
     stream = target.rows(order[taken:])
-    if not taken:  # a Domain cannot be empty, so "no warm-up" is a table of no rows that only split hands out
+    if (
+        not taken
+    ):  # a Domain cannot be empty, so "no warm-up" is a table of no rows that only split hands out
         return _changed(target, X=target.X[:0], y=None, order=None), stream
     return target.rows(order[:taken]).unlabelled(), stream
-
-
-def pool(domains: Sequence[Domain], name: str = "pooled") -> Domain:
-    """All rows of all domains, one after the other.
-
-    >>> pool([Domain("a", [[1.0]], ["x"]), Domain("b", [[2.0]], ["y"])])
-    Domain('pooled', 2 x 1, 2 classes)
-    """
-    for d in domains:
-        if isinstance(d.X, Frame):
-            raise InputError(f"domain {d.name!r} has columns that are no numbers, or gaps; tables are not pooled")
-    alike = same_columns(domains)
-    y = None if any(d.y is None for d in alike) else np.concatenate([d.y for d in alike if d.y is not None])
-    names = next((d.feature_names for d in alike if d.feature_names is not None), None)
-    return Domain(name, stack_rows([d.X for d in alike]), y, feature_names=names)
 
 
 def same_columns(domains: Sequence[Domain]) -> list[Domain]:
@@ -401,5 +422,7 @@ def same_columns(domains: Sequence[Domain]) -> list[Domain]:
                 alike[i] = _changed(d, X=columns_at(d.X, order), feature_names=first.feature_names)
     widths = [(d.name, d.X.shape[1]) for d in alike]
     if len({width for _, width in widths}) > 1:
-        raise InputError(f"domains of different width: {widths}; homogeneous transfer needs the same features")
+        raise InputError(
+            f"domains of different width: {widths}; homogeneous transfer needs the same features"
+        )
     return alike

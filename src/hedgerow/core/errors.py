@@ -60,7 +60,9 @@ def require(module: str, extra: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtra(f"{module!r} is needed here and not installed: pip install 'hedgerow[{extra}]'") from error
+        raise MissingExtra(
+            f"{module!r} is needed here and not installed: pip install 'hedgerow[{extra}]'"
+        ) from error
 
 
 def together(problems: Sequence[str], what: str = "problems", most: int = 20) -> str:
@@ -75,4 +77,22 @@ def together(problems: Sequence[str], what: str = "problems", most: int = 20) ->
     if len(problems) == 1:
         return problems[0]
     more = [f"and {len(problems) - most} more"] if len(problems) > most else []
-    return "\n".join([f"{len(problems)} {what}:", *(f"  {text}" for text in problems[:most]), *more])
+    return "\n".join(
+        [f"{len(problems)} {what}:", *(f"  {text}" for text in problems[:most]), *more]
+    )
+
+
+def grouped(problems: Iterable[tuple[str, str]]) -> list[str]:
+    """Problems with their places, equal ones once, with the first place and how many there are.
+
+    >>> grouped([("line 2", "'x' is no number"), ("line 5", "'x' is no number")])
+    ["line 2: 'x' is no number (and 1 more)"]
+    """
+    places: dict[str, list[str]] = {}
+    for place, problem in problems:
+        places.setdefault(problem, []).append(place)
+    return [
+        f"{where[0]}{', ' if problem.startswith('column') else ': '}{problem}"
+        + (f" (and {len(where) - 1} more)" if len(where) > 1 else "")
+        for problem, where in places.items()
+    ]

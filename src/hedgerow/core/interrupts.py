@@ -11,7 +11,11 @@ import threading
 from types import FrameType
 from typing import Any
 
-WAITING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGALRM) if hasattr(_signal, "SIGALRM") else (_signal.SIGINT,)
+WAITING = (
+    (_signal.SIGINT, _signal.SIGTERM, _signal.SIGALRM)
+    if hasattr(_signal, "SIGALRM")
+    else (_signal.SIGINT,)
+)
 _MAIN = threading.main_thread()
 
 

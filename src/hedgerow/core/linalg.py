@@ -12,7 +12,9 @@ import numpy as np
 from hedgerow.core.arrays import Array
 
 TAIL_ROUNDS = 20  # 2 on real spectra, 4 on flat ones
-WHOLE_SPECTRUM = 5  # all eigenvectors by divide and conquer come sooner than a fifth of them one by one
+WHOLE_SPECTRUM = (
+    5  # all eigenvectors by divide and conquer come sooner than a fifth of them one by one
+)
 ROUNDING = 100 * np.finfo(np.float64).eps
 
 
@@ -45,7 +47,10 @@ def _by_tails(D: Array, F: Array, dim: int, q: int) -> tuple[Array, Array] | Non
     """Rayleigh-Ritz with exact tails; None if it does not converge."""
     import scipy.linalg
 
-    head, tail, F_head, F_tail = D[:q], D[q:, None], F[:q], F[q:]
+    head = D[:q]
+    tail = D[q:, None]
+    F_head = F[:q]
+    F_tail = F[q:]
     # exact for every F^T y at one theta, so kept throughout: it carries what the tails of the round before miss
     fixed = tails = F_tail / (D[dim - 1] - tail)
     root = np.sqrt(tail - tail[-1])
@@ -74,8 +79,12 @@ def _largest(core: Array, dim: int) -> tuple[Array, Array]:
 
     n = len(core)
     if WHOLE_SPECTRUM * dim < n:
-        values, vectors = scipy.linalg.eigh(core, subset_by_index=[n - dim, n - 1], check_finite=False)
-        if len(values) == dim:  # LAPACK's search by index finds too few where eigenvalues are repeated
+        values, vectors = scipy.linalg.eigh(
+            core, subset_by_index=[n - dim, n - 1], check_finite=False
+        )
+        if (
+            len(values) == dim
+        ):  # LAPACK's search by index finds too few where eigenvalues are repeated
             return values[::-1], vectors[:, ::-1]
     values, vectors = scipy.linalg.eigh(core, driver="evd", check_finite=False)
     return values[: -dim - 1 : -1], vectors[:, : -dim - 1 : -1]
@@ -168,14 +177,17 @@ class OneThread:
     """A context with one BLAS thread, to be entered as often as one likes."""
 
     def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
+        self._lock = threading.Lock()
+        self._inside = 0
         self._before: list[tuple[Set, int]] = []  # what to restore
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._before = [(tell, threads) for get, tell in _libraries() if (threads := get()) > 1]
+                self._before = [
+                    (tell, threads) for get, tell in _libraries() if (threads := get()) > 1
+                ]
                 for tell, _ in self._before:
                     tell(1)
 
@@ -196,7 +208,11 @@ def _libraries() -> list[tuple[Get, Set]]:
     import scipy.linalg.blas  # noqa: F401 (both have a BLAS of their own, which must be loaded to be found)
     from threadpoolctl import ThreadpoolController
 
-    return [_functions(library) for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    return [
+        _functions(library)
+        for library in ThreadpoolController().lib_controllers
+        if library.user_api == "blas"
+    ]
 
 
 def _functions(library: Any) -> tuple[Get, Set]:

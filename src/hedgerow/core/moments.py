@@ -1,4 +1,4 @@
-"""Moments of a domain: counts, sums, class sums, scatter. They merge, and give two domains' gaps."""
+"""Moments of a domain: counts, sums, class sums. They merge, and give two domains' gaps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.arrays import Array, Matrix, dense, is_sparse
-from hedgerow.core.constants import UNSEEN
 from hedgerow.core.errors import InputError, unknown
 
+NAMES = ("count", "total", "class_counts", "class_totals")  # of the arrays in a model
+UNSEEN = ("zero", "skip", "shrink")  # what becomes of the gap of a class that the target lacks
 KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half of its gap
 
 
@@ -18,24 +19,17 @@ KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half 
 class Moments:
     r"""Counts, sums and class sums of the rows of a domain: all that the gaps between two domains depend on.
 
-    .. math:: N, \quad \sum_i x_i, \quad N_k, \quad \sum_{y_i = k} x_i, \quad
-        S = \sum_i (x_i - \bar{x}) (x_i - \bar{x})^T
+    .. math:: N, \quad \sum_i x_i, \quad N_k, \quad \sum_{y_i = k} x_i
 
     Moments are a monoid under `merge`: those of some rows and those of the others give those of all, so rows may
     come in blocks, or from other machines. A row without a label (code -1) counts for the domain and for no class.
 
     Parameters
     ----------
-    count : array (1,)
-        N, a sum of weights where rows are weighed.
-    total : array (m,)
-        The sum of the rows.
-    class_counts : array (K,)
-        N_k of each class.
-    class_totals : array (K, m)
-        The sum of the rows of each class.
-    scatter : array (m, m), optional
-        The centred scatter S; None if nobody needs it.
+    counts : array (1 + K,)
+        N, a sum of weights where rows are weighed, then N_k of each class.
+    totals : array (1 + K, m)
+        The sum of the rows, then that of the rows of each class.
 
     See Also
     --------
@@ -45,24 +39,20 @@ class Moments:
     --------
     >>> X, y = np.array([[1.0, 0.0], [3.0, 2.0]]), np.array([0, 1])
     >>> both = Moments.of(X[:1], y[:1], 2).merge(Moments.of(X[1:], y[1:], 2))
-    >>> both.mean.tolist(), both.class_means.tolist()
-    ([2.0, 1.0], [[1.0, 0.0], [3.0, 2.0]])
+    >>> both.means.tolist()
+    [[2.0, 1.0], [1.0, 0.0], [3.0, 2.0]]
     """
 
-    count: Array
-    total: Array
-    class_counts: Array
-    class_totals: Array
-    scatter: Array | None = None
+    counts: Array
+    totals: Array
 
     @classmethod
-    def empty(cls, m: int, K: int, scatter: bool = False) -> Moments:
+    def empty(cls, m: int, K: int) -> Moments:
         """The neutral element."""
-        S = np.zeros((m, m)) if scatter else None
-        return cls(np.zeros(1), np.zeros(m), np.zeros(K), np.zeros((K, m)), S)
+        return cls(np.zeros(1 + K), np.zeros((1 + K, m)))
 
     @classmethod
-    def of(cls, X: Matrix, y: Array | None, K: int, scatter: bool = False, weight: Array | None = None) -> Moments:
+    def of(cls, X: Matrix, y: Array | None, K: int, weight: Array | None = None) -> Moments:
         """One pass over the rows, each counted `weight` times (None: once)."""
         N = X.shape[0] if weight is None else float(weight.sum())
         if weight is not None:
@@ -71,37 +61,20 @@ class Moments:
             total = X.T @ np.ones(X.shape[0]) if is_sparse(X) else X.sum(axis=0, dtype=np.float64)
         codes = np.full(X.shape[0], -1) if y is None else y
         counts, totals = class_sums(X, codes, K, weight)
-        S = None
-        if scatter:
-            D = (X.toarray() if is_sparse(X) else X) - total / (N or 1)
-            S = D.T @ (D if weight is None else weight[:, None] * D)
-        return cls(np.array([float(N)]), total, counts, totals, S)
+        return cls(np.append(float(N), counts), np.vstack([total, totals]))
 
     def first(self, width: int) -> Moments:
-        """Of the first columns (below 0: all but the last), without the scatter."""
-        return Moments(self.count, self.total[:width], self.class_counts, self.class_totals[:, :width])
+        """Of the first columns (below 0: all but the last)."""
+        return Moments(self.counts, self.totals[:, :width])
 
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets of rows (scatter by the parallel-axis rule, so large means lose no digits)."""
-        if self.class_totals.shape != other.class_totals.shape:
+        """The moments of both sets of rows."""
+        if self.totals.shape != other.totals.shape:
             raise InputError(
                 f"moments of {self.class_totals.shape[::-1]} (features, classes) cannot be merged with those of "
                 f"{other.class_totals.shape[::-1]}"
             )
-        S = None
-        if self.scatter is not None and other.scatter is not None:
-            S = self.scatter + other.scatter
-            a, b = self.count[0], other.count[0]
-            if a and b:
-                delta = other.mean - self.mean
-                S = S + np.outer(delta, delta) * (a * b / (a + b))
-        return Moments(
-            self.count + other.count,
-            self.total + other.total,
-            self.class_counts + other.class_counts,
-            self.class_totals + other.class_totals,
-            S,
-        )
+        return Moments(self.counts + other.counts, self.totals + other.totals)
 
     __add__ = merge
 
@@ -111,11 +84,8 @@ class Moments:
         >>> Moments.empty(1, 2).padded(3).class_counts.tolist()
         [0.0, 0.0, 0.0]
         """
-        extra = K - len(self.class_counts)
-        if not extra:
-            return self
-        counts, totals = np.pad(self.class_counts, (0, extra)), np.pad(self.class_totals, ((0, extra), (0, 0)))
-        return Moments(self.count, self.total, counts, totals, self.scatter)
+        extra = 1 + K - len(self.counts)
+        return Moments(np.pad(self.counts, (0, extra)), np.pad(self.totals, ((0, extra), (0, 0))))
 
     def add(self, X: Matrix, y: Array, weight: Array | None = None) -> None:
         """Add labelled rows (y >= 0) in place, each counted `weight` times (None: once).
@@ -126,50 +96,38 @@ class Moments:
         ([3.0], [0.0, 1.0])
         """
         if len(y) == 1 and not is_sparse(X):  # one row needs no matrix of all classes
-            if y[0] >= 0:
-                times = 1.0 if weight is None else float(weight[0])
-                counted = times * X[0]
-                self.count[0] += times
-                self.total[:] += counted
-                self.class_counts[y[0]] += times
-                self.class_totals[y[0]] += counted
+            times = 1.0 if weight is None else float(weight[0])
+            for at in (0, 1 + y[0]) if y[0] >= 0 else ():
+                self.counts[at] += times
+                self.totals[at] += times * X[0]
             return
         counts, totals = class_sums(X, y, len(self.class_counts), weight)
-        self.class_counts[:] += counts
-        self.class_totals[:] += totals
-        self.count[0] += counts.sum()
-        self.total[:] += totals.sum(axis=0)
+        self.counts[:] += np.append(counts.sum(), counts)
+        self.totals[0] += totals.sum(axis=0)
+        self.totals[1:] += totals
 
-    @property
-    def counts(self) -> Array:
-        """N, then N_k of each class (K+1)."""
-        return np.concatenate([self.count, self.class_counts])
+    count = property(lambda self: self.counts[:1], doc="N (1).")
+    total = property(lambda self: self.totals[0], doc="The sum of all rows (m).")
+    class_counts = property(lambda self: self.counts[1:], doc="N_k (K).")
+    class_totals = property(lambda self: self.totals[1:], doc="The sums of each class (K x m).")
 
     @property
     def means(self) -> Array:
         """The mean of all rows, then that of each class (K+1 x m); a zero row where there are no instances."""
-        return np.vstack([self.mean, self.class_means])
+        return np.asarray(self.totals / or_one(self.counts)[:, None])
 
-    @property
-    def mean(self) -> Array:
-        """Mean of all rows; zero if there are none."""
-        return np.asarray(self.total / or_one(self.count))
-
-    @property
-    def class_means(self) -> Array:
-        """Mean of each class; a zero row for a class without instances."""
-        return np.asarray(self.class_totals / or_one(self.class_counts)[:, None])
+    mean = property(lambda self: self.means[0], doc="Mean of all rows; zero if there are none.")
+    class_means = property(lambda self: self.means[1:], doc="Means of the classes (K x m).")
 
     def arrays(self, prefix: str) -> dict[str, Array]:
-        """The moments as named arrays (the arrays themselves)."""
-        return {f"{prefix}.{name}": value for name, value in vars(self).items() if value is not None}
+        """The moments as named arrays (views: what is added is seen in them)."""
+        return {f"{prefix}.{name}": getattr(self, name) for name in NAMES}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Array], prefix: str) -> Moments:
-        """The inverse of `arrays`."""
-        names = ("count", "total", "class_counts", "class_totals")
-        count, total, class_counts, class_totals = (arrays[f"{prefix}.{name}"] for name in names)
-        return cls(count, total, class_counts, class_totals, arrays.get(f"{prefix}.scatter"))
+        """The inverse of `arrays`: a copy."""
+        count, total, class_counts, class_totals = (arrays[f"{prefix}.{name}"] for name in NAMES)
+        return cls(np.append(count, class_counts), np.vstack([total, class_totals]))
 
 
 def or_one(counts: Array) -> Array:
@@ -193,7 +151,9 @@ def class_sums(X: Matrix, codes: Array, K: int, weight: Array | None = None) -> 
     labelled = codes >= 0
     times = np.ones(int(labelled.sum())) if weight is None else weight[labelled]
     counts = np.bincount(codes[labelled], times, minlength=K).astype(np.float64)
-    ends = np.concatenate([[0], np.cumsum(labelled)])  # a column a row of X, with its weight at its class
+    ends = np.concatenate(
+        [[0], np.cumsum(labelled)]
+    )  # a column a row of X, with its weight at its class
     totals = sp.csc_array((times, codes[labelled], ends), shape=(K, X.shape[0])) @ X
     return counts, dense(totals).astype(np.float64, copy=False)
 

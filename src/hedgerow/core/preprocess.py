@@ -40,9 +40,12 @@ from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, Stat
 CONSTANT = 1e-13  # a feature whose sd is below this share of its mean only varies by rounding
 LARGEST_Z = 3.0  # standard deviations of a target-only column; of few values an sd is a guess
 STATISTICS = ("n", "shift", "total", "squares")
-MANY, WIDEST_TABLE = 32, 128  # columns from which on rows may be profiles, and beyond which they are taken for them
+MANY = 32  # columns from which on rows may be profiles, and beyond which they are taken for them
+WIDEST_TABLE = 128
 ONE_UNIT = 30.0  # between deviations of columns: beyond it they are of different units
-WIDE = 64  # columns from which on rows are added one by one: sums along a column jump from row to row
+WIDE = (
+    64  # columns from which on rows are added one by one: sums along a column jump from row to row
+)
 
 
 @dataclass
@@ -96,10 +99,13 @@ class RunningStats:
         ([4.0], [26.0])
         """
         n = self.n + other.n
-        some, apart = np.maximum(n, 1), other.mean - self.mean
+        some = np.maximum(n, 1)
+        apart = other.mean - self.mean
         mean = self.mean + apart * (other.n / some)
         within = sum(part.squares - part.total**2 / np.maximum(part.n, 1) for part in (self, other))
-        return RunningStats(n, mean, np.zeros_like(mean), within + apart**2 * (self.n * other.n / some), self.gaps)
+        return RunningStats(
+            n, mean, np.zeros_like(mean), within + apart**2 * (self.n * other.n / some), self.gaps
+        )
 
     @classmethod
     def average(cls, parts: Sequence[RunningStats]) -> RunningStats:
@@ -129,12 +135,19 @@ class RunningStats:
 
         `present` says which columns each domain has; the others, filled by a constant, say nothing of a variance.
         """
-        counts = [part.n[0] * has for part, has in zip(parts, present or [np.ones(1)] * len(parts), strict=True)]
-        within = sum(part.variance * n for part, n in zip(parts, counts, strict=True)) / np.maximum(sum(counts), 1)
+        counts = [
+            part.n[0] * has
+            for part, has in zip(parts, present or [np.ones(1)] * len(parts), strict=True)
+        ]
+        within = sum(part.variance * n for part, n in zip(parts, counts, strict=True)) / np.maximum(
+            sum(counts), 1
+        )
         zero = np.zeros_like(parts[0].shift)
         return cls(np.ones(1), zero, zero.copy(), np.where(within > 0, within, 1.0))
 
-    def each_row(self, X: Array, formula: Formula, learned: Array | None = None, spread: bool = True) -> Array:
+    def each_row(
+        self, X: Array, formula: Formula, learned: Array | None = None, spread: bool = True
+    ) -> Array:
         """formula(x - shift, n, total, squares) of each row, by the statistics before it.
 
         With `learned` (a mask) each such row is folded in after it was used. `spread`: whether the formula looks at
@@ -162,11 +175,14 @@ class RunningStats:
             return out
         kept = learned[:, None] & ~np.isnan(D) if self.gaps else learned[:, None]
         moves = D if kept.all() else np.where(kept, D, 0.0)
-        n, total = _running_sums(self.n, kept), _running_sums(self.total, moves)
+        n = _running_sums(self.n, kept)
+        total = _running_sums(self.total, moves)
         squares = _running_sums(self.squares, moves * moves) if spread else self.squares[None]
         out = formula(D, n[:-1], total[:-1], squares[:-1])
         self.n[:], self.total[:] = n[-1], total[-1]
-        self.squares[:] = squares[-1] if spread else self.squares + np.einsum("ij,ij->j", moves, moves)
+        self.squares[:] = (
+            squares[-1] if spread else self.squares + np.einsum("ij,ij->j", moves, moves)
+        )
         return out
 
 
@@ -234,7 +250,11 @@ def unit(X: Matrix, out: Array | None = None) -> Matrix:
     norm = np.sqrt(np.einsum("...i,...i->...", X, X))[..., None]
     if np.isnan(norm).any():
         norm = _norm_of_the_rest(X)
-    return np.divide(X, np.where(norm == 0, 1, norm), out=out if out is not None and out.dtype.kind == "f" else None)
+    return np.divide(
+        X,
+        np.where(norm == 0, 1, norm),
+        out=out if out is not None and out.dtype.kind == "f" else None,
+    )
 
 
 def _norm_of_the_rest(X: Array) -> Array:
@@ -244,7 +264,9 @@ def _norm_of_the_rest(X: Array) -> Array:
     [4.243, 5.0]
     """
     there = (~np.isnan(X)).sum(axis=-1)
-    return np.asarray(np.sqrt(np.nansum(X * X, axis=-1) * (X.shape[-1] / np.maximum(there, 1))))[..., None]
+    return np.asarray(np.sqrt(np.nansum(X * X, axis=-1) * (X.shape[-1] / np.maximum(there, 1))))[
+        ..., None
+    ]
 
 
 def signed_sqrt(X: Matrix) -> Matrix:
@@ -285,9 +307,16 @@ class Step:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    @property
+    def number(self) -> str:
+        """The name by which compiled loops number it, see NUMBERS."""
+        return self.name
+
     def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """Sources and warm-up rows behind this step; what it needs to know of the target is kept."""
-        return [source.through(self.apply) for source in sources], self.apply(warmup) if warmup.shape[0] else warmup
+        return [source.through(self.apply) for source in sources], self.apply(
+            warmup
+        ) if warmup.shape[0] else warmup
 
     def apply(self, X: Matrix, learned: Array | None = None) -> Matrix:
         """Rows by the statistics so far; in order with `learned`, a mask of rows to fold in after they were used."""
@@ -295,7 +324,9 @@ class Step:
 
     def arrays(self) -> dict[str, Array]:
         """What the step knows, as named arrays (the arrays themselves)."""
-        return {} if self.stats is None else {name: getattr(self.stats, name) for name in STATISTICS}
+        return (
+            {} if self.stats is None else {name: getattr(self.stats, name) for name in STATISTICS}
+        )
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """The inverse of `arrays`."""
@@ -324,13 +355,20 @@ class DomainStep(Step):
         warmup = densified(warmup, self.name)
         by_source = summed(sources, Spread(self.gaps, self.name))
         self.stats, by_source = self._learn(by_source, warmup)
-        behind = [source.through(self._with(stats).apply) for source, stats in zip(sources, by_source, strict=True)]
+        behind = [
+            source.through(self._with(stats).apply)
+            for source, stats in zip(sources, by_source, strict=True)
+        ]
         return behind, self.apply(warmup)
 
-    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+    def _learn(
+        self, sources: list[RunningStats], warmup: Array
+    ) -> tuple[RunningStats, list[RunningStats]]:
         """The statistics of the target, and those by which each source is scaled."""
         if len(warmup) or not sources:
-            return RunningStats.of(warmup if len(warmup) else np.zeros((1, warmup.shape[1]))), sources
+            return RunningStats.of(
+                warmup if len(warmup) else np.zeros((1, warmup.shape[1]))
+            ), sources
         return RunningStats.average(sources), sources
 
     def _with(self, stats: RunningStats) -> DomainStep:
@@ -375,7 +413,8 @@ class ZScore(DomainStep):
 
     def formula(self, D: Array, n: Array, total: Array, squares: Array) -> Array:
         """D less its mean, over its sd."""
-        mean, variance = total / n, squares / n
+        mean = total / n
+        variance = squares / n
         out = D - mean
         variance -= mean * mean
         out /= _divisor(variance, self.stats.shift)
@@ -394,7 +433,9 @@ class Scale(DomainStep):
     fixed = True
     _sd: Array | None = None
 
-    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+    def _learn(
+        self, sources: list[RunningStats], warmup: Array
+    ) -> tuple[RunningStats, list[RunningStats]]:
         stats = RunningStats.pooled(sources or [super()._learn(sources, warmup)[0]], self.present)
         return stats, [stats] * len(sources)
 
@@ -421,7 +462,9 @@ class Fill(DomainStep):
     gaps = True
     spread = False
 
-    def _learn(self, sources: list[RunningStats], warmup: Array) -> tuple[RunningStats, list[RunningStats]]:
+    def _learn(
+        self, sources: list[RunningStats], warmup: Array
+    ) -> tuple[RunningStats, list[RunningStats]]:
         target = RunningStats.of(warmup, gaps=True)
         self.present = [stats.n > 0 for stats in sources]
         return target.completed(sources), [stats.completed([*sources, target]) for stats in sources]
@@ -443,7 +486,8 @@ class Fill(DomainStep):
 class TargetOnly(DomainStep):
     """z = (x - mean)/sd of columns that no source has, at most `LARGEST_Z` from zero.
 
-    A gap is zero, and so is the first value: of one value the variance is not known.
+    A gap is zero, and so is the first value: of one value the variance is not known. So is a column that only varies
+    by rounding.
     """
 
     gaps = True
@@ -451,6 +495,11 @@ class TargetOnly(DomainStep):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.width = target_only_width([name])
+
+    @property
+    def number(self) -> str:
+        """Without its width."""
+        return "target-only"
 
     def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """Of the warm-up rows; a source says nothing of these columns."""
@@ -462,7 +511,8 @@ class TargetOnly(DomainStep):
         n = np.maximum(n, 1)
         mean = total / n
         sd = np.sqrt(np.maximum(squares / n - mean**2, 0))
-        z = np.divide(D - mean, sd, where=~np.isnan(D) & (sd > 0), out=np.zeros_like(D))
+        varies = sd > CONSTANT * np.abs(self.stats.shift)
+        z = np.divide(D - mean, sd, where=~np.isnan(D) & varies, out=np.zeros_like(D))
         return np.clip(z, -LARGEST_Z, LARGEST_Z)
 
     def spec(self, m: int | str) -> dict[str, Spec]:
@@ -470,10 +520,33 @@ class TargetOnly(DomainStep):
         return super().spec(self.width)
 
 
-AUTO, TABLE = "auto", "table"
-FILL, SCALE, UNIT = "fill", "scale", "unit"
-DOMAIN_STEPS: dict[str, type[DomainStep]] = {"zscore": ZScore, "centre": Centre, SCALE: Scale, FILL: Fill}
-ACCEPTED = (*INSTANCE_STEPS, *(name for name in DOMAIN_STEPS if name != FILL), AUTO, TABLE)  # from users
+AUTO = "auto"
+TABLE = "table"
+FILL = "fill"
+SCALE = "scale"
+UNIT = "unit"
+DOMAIN_STEPS: dict[str, type[DomainStep]] = {
+    "zscore": ZScore,
+    "centre": Centre,
+    SCALE: Scale,
+    FILL: Fill,
+}
+ACCEPTED = (
+    *INSTANCE_STEPS,
+    *(name for name in DOMAIN_STEPS if name != FILL),
+    AUTO,
+    TABLE,
+)  # from users
+NUMBERS = (
+    "centre",
+    "zscore",
+    FILL,
+    "target-only",
+    SCALE,
+    UNIT,
+    "signed-sqrt",
+    "row-minmax",
+)  # as `kernels/rows.py` has it
 _TARGET_ONLY = re.compile(r"target-only-([1-9]\d{0,5})")
 
 
@@ -498,13 +571,17 @@ def parse(steps: str | Sequence[str] | None, internal: bool = False) -> tuple[st
     Traceback (most recent call last):
     hedgerow.core.errors.InputError: preprocess: 'fill' comes with a table; write 'table' in its place (known: row-...
     """
-    names = () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
+    names = (
+        () if steps is None else tuple(steps.split("+")) if isinstance(steps, str) else tuple(steps)
+    )
     names = tuple(str(name).strip() for name in names if str(name).strip() not in ("", "none"))
     for i, name in enumerate(names):
         width = target_only_width([name])
         if (name == FILL or width) and not (internal and (i == 0 or not width)):
             known = ", ".join(ACCEPTED)
-            raise InputError(f"preprocess: {name!r} comes with a table; write 'table' in its place (known: {known})")
+            raise InputError(
+                f"preprocess: {name!r} comes with a table; write 'table' in its place (known: {known})"
+            )
         if name not in ACCEPTED and name != FILL and not width:
             raise unknown("preprocessing step", name, ACCEPTED)
     return names
@@ -525,7 +602,9 @@ def profiles(sources: Sequence[SourceRows]) -> bool:
     return not len(sd) or bool(np.quantile(sd, 0.9) <= ONE_UNIT * np.quantile(sd, 0.25))
 
 
-def chosen(steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix) -> tuple[str, ...]:
+def chosen(
+    steps: tuple[str, ...], sources: Sequence[SourceRows], warmup: Matrix
+) -> tuple[str, ...]:
     """The steps with `auto` replaced by what fits the data: square roots for profiles without negative values.
 
     >>> rows = np.random.default_rng(0).uniform(size=(20, 64))
@@ -548,7 +627,8 @@ def _filled_in_time(steps: tuple[str, ...]) -> tuple[str, ...]:
     """
     if FILL not in steps:
         return steps
-    first, rest = steps[:1] if target_only_width(steps) else (), [step for step in steps if step != FILL]
+    first = steps[:1] if target_only_width(steps) else ()
+    rest = [step for step in steps if step != FILL]
     rest = rest[len(first) :]
     able = next((i for i, step in enumerate(rest) if step not in ("signed-sqrt", UNIT)), len(rest))
     able = 0 if "row-minmax" in rest else able
@@ -559,14 +639,17 @@ class Preprocess:
     """A composition of steps for the sources (each by its own statistics) and for the target (running statistics).
 
     >>> pre = Preprocess(("centre", "unit"))
-    >>> sources, warmup = pre.fit_arrays([np.array([[1.0, 2.0], [3.0, 2.0]])], np.array([[4.0, 0.0], [6.0, 0.0]]))
-    >>> sources[0].tolist(), warmup.tolist()
+    >>> rows = InMemory(np.array([[1.0, 2.0], [3.0, 2.0]]))
+    >>> sources, warmup = pre.fit([rows], np.array([[4.0, 0.0], [6.0, 0.0]]))
+    >>> sources[0].gathered().tolist(), warmup.tolist()
     ([[-1.0, 0.0], [1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]])
     >>> pre.apply(np.array([[9.0, 0.0]]))
     array([[1., 0.]])
     """
 
-    reference: Array | None = None  # the mean row of the sources as they came, where they are in memory
+    reference: Array | None = (
+        None  # the mean row of the sources as they came, where they are in memory
+    )
 
     def __init__(self, steps: str | Sequence[str] | None) -> None:
         self._make(parse(steps, internal=True))
@@ -579,25 +662,27 @@ class Preprocess:
         self.shared = [DOMAIN_STEPS.get(name, Step)(name) for name in shared]
         self.all: list[Step] = [*([self.target_only] if self.target_only else []), *self.shared]
 
-    def fit_arrays(self, sources: Sequence[Matrix], warmup: Matrix) -> tuple[list[Matrix], Matrix]:
-        """As `fit`, for sources in memory."""
-        rows, warmup = self.fit([InMemory(X) for X in sources], warmup)
-        return [source.gathered() for source in rows], warmup
-
     def fit(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
         """Sources and warm-up rows behind all steps; what is known of the target is kept for `apply` and `fold`."""
         self.reference, own = _mean_row(sources), target_only_width(self.steps)
         if not own:
             return self._fit_shared(sources, warmup)
         width = warmup.shape[1] - own
-        shared, U = self._fit_shared([source.through(First(width)) for source in sources], warmup[:, :width])
+        shared, U = self._fit_shared(
+            [source.through(First(width)) for source in sources], warmup[:, :width]
+        )
         assert self.target_only is not None
         _, z = self.target_only.fit([], warmup[:, width:])
-        return [source.through(Padded(own)) for source in shared], np.hstack([U, self._length(width) * z])
+        return [source.through(Padded(own)) for source in shared], np.hstack(
+            [U, self.length(width) * z]
+        )
 
-    def _fit_shared(self, sources: Sequence[SourceRows], warmup: Matrix) -> tuple[list[SourceRows], Matrix]:
+    def _fit_shared(
+        self, sources: Sequence[SourceRows], warmup: Matrix
+    ) -> tuple[list[SourceRows], Matrix]:
         self._make(chosen(self.steps, sources, warmup))
-        rows, present = list(sources), Step.present
+        rows = list(sources)
+        present = Step.present
         for step in self.shared:
             step.present = present
             rows, warmup = step.fit(rows, warmup)
@@ -619,15 +704,45 @@ class Preprocess:
                 X = run(step, X)
             return X
         width = X.shape[1] - self.target_only.width
-        z = self._length(width) * run(self.target_only, X[:, width:])
+        z = self.length(width) * run(self.target_only, X[:, width:])
         shared = np.ascontiguousarray(X[:, :width])
         for step in self.shared:
             shared = run(step, shared)
         return np.hstack([shared, z.astype(X.dtype)])
 
-    def _length(self, width: int) -> float:
+    def length(self, width: int) -> float:
         """How long a target-only column is: as one of the other columns, if rows end as unit vectors."""
-        return 1 / np.sqrt(width) if self.steps[-1] == UNIT else 1.0
+        return 1 / np.sqrt(width) if self.steps[-1:] == (UNIT,) else 1.0
+
+    def numbered(self, width: int) -> tuple[Array, Array, dict[str, Array]]:
+        """The steps on rows of so many columns as compiled loops take them (`kernels/rows.py`).
+
+        A row of whole numbers for each; what never changes; and by name what does, in the order of its places.
+        """
+        own = self.target_only.width if self.target_only else 0
+        table = []
+        shared = [np.empty(0)]
+        running: dict[str, Array] = {}
+        for i, step in enumerate(self.all):
+            at = [sum(map(len, each)) for each in (running.values(), shared)]
+            columns = (width - own, own) if step is self.target_only else (0, width - own)
+            table.append([NUMBERS.index(step.number), *columns, *at])
+            if isinstance(step, Scale):
+                shared.append(_divisor(step.stats.variance, step.stats.shift))
+            elif isinstance(step, DomainStep):
+                names = ["n", "total", "squares"]
+                if step is self.target_only:
+                    names.append("shift")
+                else:
+                    shared.append(step.stats.shift)
+                running |= {f"pre.{i}.{name}": getattr(step.stats, name) for name in names}
+        return np.array(table, np.int64).reshape(-1, 5), np.concatenate(shared), running
+
+    def follow(self, running: Mapping[str, Array]) -> None:
+        """Go on with these arrays in the place of those that `numbered` gave, by name."""
+        for name, array in running.items():
+            _, i, field_name = name.split(".")
+            setattr(self.all[int(i)].stats, field_name, array)
 
     def arrays(self) -> tuple[dict[str, Array], dict[str, Array]]:
         """The statistics as named arrays (the arrays themselves): those that never change, and those that do."""
@@ -645,11 +760,19 @@ class Preprocess:
         """The inverse of `arrays`."""
         made = cls(steps)
         for i, step in enumerate(made.all):
-            step.load({name: arrays[f"pre.{i}.{name}"] for name in STATISTICS if f"pre.{i}.{name}" in arrays})
+            step.load(
+                {
+                    name: arrays[f"pre.{i}.{name}"]
+                    for name in STATISTICS
+                    if f"pre.{i}.{name}" in arrays
+                }
+            )
         return made
 
 
-def _sides(steps: Sequence[Step], what: Callable[[Step], dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _sides(
+    steps: Sequence[Step], what: Callable[[Step], dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Something by name of each step: of those that never change, and of those that do."""
     fixed: dict[str, Any] = {}
     running: dict[str, Any] = {}
@@ -664,7 +787,10 @@ def _mean_row(sources: Sequence[SourceRows]) -> Array | None:
     rows = [source.X for source in sources if isinstance(source, InMemory)]
     if not rows or len(rows) < len(sources):
         return None
-    means = [np.asarray(X.mean(axis=0)).ravel() if is_sparse(X) else RunningStats.of(X, gaps=True).mean for X in rows]
+    means = [
+        np.asarray(X.mean(axis=0)).ravel() if is_sparse(X) else RunningStats.of(X, gaps=True).mean
+        for X in rows
+    ]
     return np.asarray(np.mean(means, axis=0, dtype=np.float64))
 
 

@@ -1,8 +1,8 @@
 """The labelled rows of a source, wherever they are: what is asked of them is statistics, which merge.
 
-A statistic of some rows and one of others give that of both, so rows may stand in one array or in a thousand partitions
-on other machines (`hedgerow.dask`). Whatever a build asks this way is the same code in both cases: an array is one
-partition.
+A statistic of some rows and one of others give that of both, so rows may be in one array or in a thousand partitions
+that other processes read (`hedgerow.rows.partitions`). Whatever a build asks this way is the same code in both cases:
+an array is one partition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from hedgerow.core.moments import Moments
 
 T = TypeVar("T")
 RowMap = Callable[[Matrix], Matrix]  # rows to rows, each by itself
-AT_ONCE = 1 << 16  # rows in memory that a statistic is taken of: behind a map each may be many times as wide
+AT_ONCE = (
+    1 << 16
+)  # rows in memory that a statistic is taken of: behind a map each may be many times as wide
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,15 @@ class Gram(Statistic[Array]):
 
 @dataclass(frozen=True)
 class ClassMoments(Statistic[Moments]):
-    """Moments with K classes (0: of none), of rows as they are weighed or counted once; with the scatter if wanted."""
+    """Moments with K classes (0: of none), of rows as they are weighed or counted once."""
 
     K: int
     weighed: bool = True
-    scatter: bool = False
 
     def of(self, part: Part) -> Moments:
         """One pass over the rows."""
         codes = part.codes if self.K else None
-        return Moments.of(part.X, codes, self.K, self.scatter, part.weight if self.weighed else None)
+        return Moments.of(part.X, codes, self.K, part.weight if self.weighed else None)
 
 
 class SourceRows(ABC):
@@ -133,7 +134,9 @@ class InMemory(SourceRows):
     """Rows in one matrix. A step is taken at once."""
 
     def __init__(self, X: Matrix, codes: Array | None = None, weight: Array | None = None) -> None:
-        self.X, self.codes, self.weight = X, codes, weight
+        self.X = X
+        self.codes = codes
+        self.weight = weight
         (self.count, self.width), self.weighed = X.shape, weight is not None
 
     def through(self, step: RowMap) -> InMemory:
@@ -142,13 +145,17 @@ class InMemory(SourceRows):
 
     def totals(self, *statistics: Statistic[Any]) -> list[Any]:
         """Each statistic of all rows."""
-        parts = [self._part(first, first + AT_ONCE) for first in range(0, max(self.count, 1), AT_ONCE)]
+        parts = [
+            self._part(first, first + AT_ONCE) for first in range(0, max(self.count, 1), AT_ONCE)
+        ]
         return [reduce(each.merge, map(each.of, parts)) for each in statistics]
 
     def _part(self, first: int, last: int) -> Part:
         if self.count <= last - first:
             return Part(self.X, self.codes, self.weight)
-        codes, weight = (None if array is None else array[first:last] for array in (self.codes, self.weight))
+        codes, weight = (
+            None if array is None else array[first:last] for array in (self.codes, self.weight)
+        )
         return Part(self.X[first:last], codes, weight)
 
     def drawn(self, count: int, rng: np.random.Generator) -> Matrix:
@@ -167,21 +174,3 @@ class InMemory(SourceRows):
 def summed(rows: Sequence[SourceRows], statistic: Statistic[T]) -> list[T]:
     """A statistic of each source."""
     return [source.totals(statistic)[0] for source in rows]
-
-
-class LabelledSource(Protocol):
-    """A source whose rows are not in memory: what is known of it before anything is built.
-
-    `feature_names` are in the order of the numbers of a row.
-    """
-
-    name: str
-    feature_names: Sequence[str]
-    dtype: np.dtype[Any]
-
-    @property
-    def labels(self) -> Array:
-        """The different labels that it has."""
-
-    def rows(self, classes: Array, dtype: np.dtype[Any]) -> SourceRows:
-        """Its rows, with the places of their labels among these classes as codes."""

@@ -26,8 +26,13 @@ import numpy as np
 from hedgerow.core.arrays import Array, as_narwhals
 from hedgerow.core.errors import InputError
 
-DATE_FORMS = MONTH_FIRST, DAY_FIRST = "month first", "day first"  # what 1/2/2024 is; any other date says it itself
-_DATE = re.compile(r"(\d{1,4})([./])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2}))?)?")
+DATE_FORMS = MONTH_FIRST, DAY_FIRST = (
+    "month first",
+    "day first",
+)  # what 1/2/2024 is; any other date says it itself
+_DATE = re.compile(
+    r"(\d{1,4})([./])(\d{1,2})\2(\d{1,4})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2}))?)?"
+)
 _SHORTEST = 6  # letters of the shortest date
 SHOWN = 40  # characters of a cell in an error
 
@@ -40,6 +45,15 @@ def shown(value: object) -> str:
     """
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}.. ({len(str(value))} characters)"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """A number with its noun; `many` is the plural of a noun that does not just take an s.
+
+    >>> count(1, "row"), count(2, "class", "classes")
+    ('1 row', '2 classes')
+    """
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 class BadCell(InputError):
@@ -68,7 +82,11 @@ def is_gap(value: Any) -> bool:
     kind = type(value)
     if kind is str or kind is int:  # nearly all are, and a column may be long
         return False
-    if value is None or value is np.ma.masked or kind.__name__ in ("NAType", "NaTType"):  # pandas need not be there
+    if kind is float:
+        return bool(value != value)
+    if (
+        value is None or value is np.ma.masked or kind.__name__ in ("NAType", "NaTType")
+    ):  # pandas need not be there
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
@@ -83,8 +101,12 @@ def plain(value: Any) -> Any:
     """
     if not isinstance(value, np.generic):
         return value
-    if isinstance(value, np.datetime64 | np.timedelta64):  # of nanoseconds NumPy would make a whole number
-        return value.astype(f"{'datetime' if value.dtype.kind == 'M' else 'timedelta'}64[us]").item()
+    if isinstance(
+        value, np.datetime64 | np.timedelta64
+    ):  # of nanoseconds NumPy would make a whole number
+        return value.astype(
+            f"{'datetime' if value.dtype.kind == 'M' else 'timedelta'}64[us]"
+        ).item()
     return value.item()
 
 
@@ -148,7 +170,9 @@ def all_floats(cells: Sequence[Any]) -> list[float] | None:
         floats = list(map(float, cells))
     except (ValueError, TypeError, OverflowError):
         return None
-    return floats if usual_digits("".join(cell for cell in cells if isinstance(cell, str))) else None
+    return (
+        floats if usual_digits("".join(cell for cell in cells if isinstance(cell, str))) else None
+    )
 
 
 def as_whole(cell: str) -> int | None:
@@ -194,11 +218,15 @@ def moment(cell: Any, form: str = MONTH_FIRST) -> float | None:
 def _written(parts: re.Match[str], form: str) -> datetime:
     """2024/1/31, 31.1.2024 or, by the form, 1/31/2024 or 31/1/2024, perhaps with a time."""
     first, mark, second, third, hour, minute, seconds = parts.groups(default="0")
-    year, month, day = third, second, first
+    year = third
+    month = second
+    day = first
     if mark == "/" and len(first) == 4:
-        year, day = first, third
+        year = first
+        day = third
     elif mark == "/" and form == MONTH_FIRST:
-        month, day = first, second
+        month = first
+        day = second
     if len(year) != 4:
         raise ValueError("a year has four digits")
     return datetime(int(year), int(month), int(day), int(hour), int(minute), int(seconds))
@@ -211,7 +239,9 @@ def date_form(cells: Iterable[Any], usual: str = MONTH_FIRST) -> str:
     ('month first', 'day first', 'day first')
     """
     slashed = [cell for cell in cells if isinstance(cell, str) and "/" in cell]
-    readable = {form: sum(moment(cell, form) is not None for cell in slashed) for form in DATE_FORMS}
+    readable = {
+        form: sum(moment(cell, form) is not None for cell in slashed) for form in DATE_FORMS
+    }
     return max(DATE_FORMS, key=lambda form: (readable[form], form == usual))
 
 
@@ -236,10 +266,16 @@ def as_labels(y: object, what: str, length: int | None = None) -> Array:
     >>> as_labels([(1, 2), (3, 4)], "y").shape
     (2,)
     """
-    labels = _from_array(y) if isinstance(y, np.ndarray) or hasattr(y, "__array__") else _from_items(y)
+    if isinstance(y, str):
+        raise InputError(f"{what} is the text {y[:40]!r}; give a list of labels, one for each row")
+    labels = (
+        _from_array(y) if isinstance(y, np.ndarray) or hasattr(y, "__array__") else _from_items(y)
+    )
     labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.ndim != 1:
-        raise InputError(f"{what}: expected one label an instance, got an array of shape {labels.shape}")
+        raise InputError(
+            f"{what}: expected one label an instance, got an array of shape {labels.shape}"
+        )
     if length is not None and len(labels) != length:
         raise InputError(f"{what}: {len(labels)} labels for {length} rows; give one label a row")
     return labels
@@ -250,7 +286,8 @@ def _from_array(y: Any) -> Array:
     missing = np.ma.getmaskarray(y) if isinstance(y, np.ma.MaskedArray) else np.False_
     values = np.ma.getdata(y) if isinstance(y, np.ndarray) else _from_column(y)
     if values.dtype.kind in "mM":  # NumPy would make whole numbers of them
-        missing, values = np.isnat(values), objects(values.ravel()).reshape(values.shape)
+        missing = np.isnat(values)
+        values = objects(values.ravel()).reshape(values.shape)
     if not missing.any():
         return np.asarray(values)
     values = values.astype(object)
@@ -264,18 +301,27 @@ def _from_column(y: Any) -> Array:
     if column is not None and column.shape[1:] == (1,):
         column = column[column.columns[0]]
     if column is None or len(column.shape) > 1:
-        values, items = np.asarray(y), getattr(y, "tolist", None)
+        values = np.asarray(y)
+        items = getattr(y, "tolist", None)
         nulls = values.ndim == 1 and bool(is_missing(values).any())
     else:
-        values, items = column.to_numpy(), column.to_list
+        values = column.to_numpy()
+        items = column.to_list
         nulls = column.null_count() > 0 and not column.dtype.is_float()  # a float has NaN for it
-    return values if not nulls or items is None else objects(None if is_gap(item) else item for item in items())
+    return (
+        values
+        if not nulls or items is None
+        else objects(None if is_gap(item) else item for item in items())
+    )
 
 
 def _from_items(y: Any) -> Array:
     items = list(y) if isinstance(y, Sequence) or hasattr(y, "__iter__") else [y]
     simple = all(isinstance(item, str | bytes | bool | int | float | np.generic) for item in items)
-    kinds = {str if isinstance(item, str) else bytes if isinstance(item, bytes) else float for item in items}
+    kinds = {
+        str if isinstance(item, str) else bytes if isinstance(item, bytes) else float
+        for item in items
+    }
     return _from_array(np.array(items)) if simple and len(kinds) == 1 else objects(items)
 
 
@@ -289,7 +335,10 @@ def labels_to_json(labels: Array) -> dict[str, Any]:
     >>> labels_from_json(labels_to_json(np.array([2, 3])))
     array([2, 3])
     """
-    return {"dtype": labels.dtype.str if labels.dtype.kind != "O" else "O", "values": labels.tolist()}
+    return {
+        "dtype": labels.dtype.str if labels.dtype.kind != "O" else "O",
+        "values": labels.tolist(),
+    }
 
 
 def labels_from_json(data: Mapping[str, Any]) -> Array:
@@ -355,10 +404,14 @@ def classes_of(labels: Array, what: str) -> Array:
         if "unhashable" in str(error):
             raise _unhashable(error) from None
         kinds_found = ", ".join(sorted({type(item).__name__ for item in labels}))
-        raise InputError(f"{what}: labels of mixed types ({kinds_found}); make them all text or all numbers") from None
+        raise InputError(
+            f"{what}: labels of mixed types ({kinds_found}); make them all text or all numbers"
+        ) from None
     for label in distinct:
         _check_class(label, what)
-    whole = [isinstance(label, int | np.integer) and not isinstance(label, bool) for label in distinct]
+    whole = [
+        isinstance(label, int | np.integer) and not isinstance(label, bool) for label in distinct
+    ]
     if not any(whole):
         return objects(distinct)
     example = f"the other classes are (such as {distinct[whole.index(True)]})"
@@ -366,13 +419,19 @@ def classes_of(labels: Array, what: str) -> Array:
 
 
 def _whole_numbers(numbers: list[int]) -> Array:
-    return np.array(numbers, dtype=np.int64) if all(-(2**63) <= n < 2**63 for n in numbers) else objects(numbers)
+    return (
+        np.array(numbers, dtype=np.int64)
+        if all(-(2**63) <= n < 2**63 for n in numbers)
+        else objects(numbers)
+    )
 
 
 def _check_class(label: Any, what: str) -> None:
     """Refuse what cannot be a class: infinity, dates and durations."""
     if isinstance(label, float | np.floating) and np.isinf(label):
-        raise InputError(f"{what}: label {label} is no class; for a label that is not known give None or NaN")
+        raise InputError(
+            f"{what}: label {label} is no class; for a label that is not known give None or NaN"
+        )
     if isinstance(label, np.datetime64 | np.timedelta64 | date | timedelta | time):
         raise InputError(
             f"{what}: label {str(label)!r} is of type {type(label).__name__}, a date or a time; "
@@ -384,7 +443,9 @@ def _as_whole(label: Any, what: str, why: str) -> int:
     """A number among whole numbers: 3.0 is 3, and 1.5 is refused."""
     value = plain(label)
     if value != int(value):
-        raise InputError(f"{what}: label {value!r} is no whole number, but {why}; round it, or make all labels text")
+        raise InputError(
+            f"{what}: label {value!r} is no whole number, but {why}; round it, or make all labels text"
+        )
     return int(value)
 
 
@@ -420,7 +481,8 @@ class Codes:
 
     def of(self, labels: Array) -> Array:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""
-        codes, known = np.full(len(labels), MISSING), ~is_missing(labels)
+        codes = np.full(len(labels), MISSING)
+        known = ~is_missing(labels)
         given = labels[known]
         items = map(plain, given) if given.dtype.kind == "O" else given.tolist()
         try:
@@ -468,6 +530,43 @@ class Codes:
             place = {plain(label): i for i, label in enumerate(classes)}
             return Codes(classes[[place[label] for label in new]])
         if isinstance(first, int) and not isinstance(first, bool):
-            whole = [_as_whole(label, "y", f"the classes so far are (such as {first})") for label in new]
+            whole = [
+                _as_whole(label, "y", f"the classes so far are (such as {first})") for label in new
+            ]
             return Codes(_whole_numbers([*self.classes.tolist(), *whole]))
-        return Codes(np.concatenate([self.classes, objects(new) if self.classes.dtype.kind == "O" else np.array(new)]))
+        return Codes(
+            np.concatenate(
+                [self.classes, objects(new) if self.classes.dtype.kind == "O" else np.array(new)]
+            )
+        )
+
+
+# -- what a call is given: one row or many, and what was forgotten ----------------------------------------------------
+
+Row = Mapping[str, Any] | Sequence[float | None]
+Rows = Sequence[Mapping[str, Any]] | Sequence[Sequence[float | None]]
+Ids = list[str] | tuple[str, ...]
+
+
+def is_row(x: Any) -> bool:
+    """Whether `x` is one instance: a mapping, or cells that are no rows themselves.
+
+    >>> is_row([1, 2]), is_row({"age": 3}), is_row([[1, 2]]), is_row([{"age": 3}])
+    (True, True, False, False)
+    """
+    if hasattr(x, "ndim"):
+        return bool(x.ndim == 1)
+    if isinstance(x, Mapping) or not isinstance(x, Iterable):
+        return True
+    first: Any = next(iter(x), None)
+    return not isinstance(first, Mapping) and np.ndim(first) == 0
+
+
+class Forgotten(list[Any]):
+    """The ids of events, or the keys of a fleet, that were there and are forgotten.
+
+    `pending`: a reader that is open (an export, a backup) still has older pages of the file. They are overwritten when
+    it has closed, with one of the next commits; `forget()` of nothing looks again.
+    """
+
+    pending = False

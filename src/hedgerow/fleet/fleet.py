@@ -7,26 +7,37 @@ from the journal, in order: every label once.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.domains import Domain
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.values import MISSING, plain
+from hedgerow.core.registry import of_json
+from hedgerow.core.values import Forgotten, objects, plain
 from hedgerow.coverage import level_of
+from hedgerow.events import (
+    REFUSED,
+    Clock,
+    LabelResult,
+    check_id,
+    digest_of,
+    label_of_json,
+    label_to_json,
+)
 from hedgerow.files import write_whole
 from hedgerow.fleet.base import (
     Base,
@@ -35,18 +46,15 @@ from hedgerow.fleet.base import (
     Key,
     KeyModel,
     KeyState,
-    Model,
-    check_labels,
+    Settings,
     checked,
     checked_key,
-    classifier,
-    codes_of,
-    regressor,
 )
 from hedgerow.fleet.holder import Holder, Predictions
-from hedgerow.fleet.store import BASE, WIDE_PAGE, FleetStore, backup
-from hedgerow.regressor import OnlineTransferRegressor, load_model
-from hedgerow.store import PAGE, Closed, JournalError, Owner
+from hedgerow.fleet.store import BASE, WIDE, WIDE_PAGE, FleetStore, KeyEvent, KeyLedger
+from hedgerow.regressor import load_model
+from hedgerow.store import PAGE, Closed, JournalError, copy_folder
+from hedgerow.task import CLASSES, NUMBERS, Answer, Model
 
 
 # One key of a fleet as an estimator: what it learns is the key's, whoever holds it.
@@ -54,7 +62,8 @@ class Target(KeyModel, BaseEstimator):  # type: ignore[misc]
     """`fleet[key]`: the verbs of an `OnlineTransferClassifier` or `OnlineTransferRegressor`, without `fit`."""
 
     def __init__(self, fleet: Fleet, key: Key) -> None:
-        self.fleet, self.key = fleet, key
+        self.fleet = fleet
+        self.key = key
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -64,42 +73,39 @@ class Target(KeyModel, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The most likely class of each row, or its number."""
-        return self.fleet.predict([self.key] * len(X), X)
+        return np.asarray(self.fleet.predict(self.key, X))
 
     def predict_interval(self, X: Any, coverage: float | None = None) -> Array:
         """The interval of each row, as `OnlineTransferRegressor.predict_interval` gives it."""
-        return self.fleet.predict_interval([self.key] * len(X), X, coverage)
+        return self.fleet.predict_interval(self.key, X, coverage)
 
     def predict_proba(self, X: Any) -> Array:
         """A probability a class of `classes_`."""
-        parts = self.fleet.probabilities([self.key] * len(X), X)
+        parts = self.fleet.probabilities(self.key, X)
         return np.asarray(parts[0].P) if parts else np.empty((0, len(self.classes_)))
 
     def predict_one(self, x: Any) -> Any:
         """The most likely class of one instance, or its number."""
-        return plain(self.predict(self._row(x))[0])
+        return plain(self.fleet.predict(self.key, self.fleet.base.row(x))[0])
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Target:
         """Learn labelled rows in order; `classes` is there for scikit-learn, the fleet knows its own."""
-        self.fleet.learn([self.key] * len(X), X, y, sample_weight)
+        self.fleet.learn(self.key, X, y, sample_weight)
         return self
 
     def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Target:
         """Learn one instance."""
-        self.fleet.learn([self.key], self._row(x), [y], None if weight == 1 else [weight])
+        row = self.fleet.base.row(x)
+        self.fleet.learn(self.key, row, [y], None if weight == 1 else [weight])
         return self
 
     def predict_then_learn(self, X: Any, y: Any, sample_weight: Any = None) -> Array:
         """The prediction made for each row before its label was learned."""
-        return self.fleet.predict_then_learn([self.key] * len(X), X, y, sample_weight)
+        return np.asarray(self.fleet.predict_then_learn(self.key, X, y, sample_weight))
 
     def model(self) -> Model:
         """A model of one's own that knows what the key knows, to look at or to save."""
         return self.fleet.model(self.key)
-
-    def _row(self, x: Any) -> Array:
-        row = self.fleet.base.clf.as_row(x)
-        return np.asarray(row)[None] if row.ndim == 1 else np.asarray(row.toarray())
 
 
 class ClassTarget(ClassifierMixin, Target):  # type: ignore[misc]
@@ -110,10 +116,14 @@ class NumberTarget(RegressorMixin, Target):  # type: ignore[misc]
     """A key of a fleet of regressors."""
 
 
-JOURNAL = 64 * 2**20  # bytes of the journal beyond which states are written, so that it becomes shorter
+TARGETS: dict[str, type[Target]] = {CLASSES.name: ClassTarget, NUMBERS.name: NumberTarget}
+JOURNAL = (
+    64 * 2**20
+)  # bytes of the journal beyond which states are written, so that it becomes shorter
 MEMORY = 2**30
-WIDE = 2048  # bytes of a row that is long
 Letters = list[DeadLetter] | None
+Keys = Sequence[Key] | Array
+logger = logging.getLogger("hedgerow.fleet")
 
 
 class Fleet:
@@ -121,17 +131,18 @@ class Fleet:
 
     Parameters
     ----------
-    sources : labelled domains, fitted once; every key starts from them. Or a `Base`, or a fitted model without labels
-        of a target.
+    sources : labelled domains as `fit_domains` takes them (with `label=`, the column of files and tables), fitted once;
+        every key starts from them. Or a `Base`, or a fitted model without labels of a target.
     method, options : as for `OnlineTransferClassifier`; or an estimator in place of both, such as
         `OnlineTransferRegressor()`, of which a clone is fitted.
     path : a folder for what the keys learn; None: a temporary one, gone with the fleet. `Fleet.open` goes on with it.
     memory : bytes of keys that are held in memory; others are on disk and come back when they are asked for.
     sync : "full" waits for the disk at every batch of labels; "normal" survives the end of the process only.
+    settings : how long the keys wait for labels that come later, and how many ids they remember.
 
     Examples
     --------
-    >>> sources = [Domain("a", np.eye(4), ["x", "y", "x", "y"])]
+    >>> sources = [(np.eye(4), ["x", "y", "x", "y"])]
     >>> with Fleet(sources, "hedgerow-linear") as fleet:
     ...     said = fleet.predict(["site-1", "site-2"], np.eye(4)[:2]).tolist()
     ...     fleet.learn(["site-1", "site-2"], np.eye(4)[:2], ["x", "x"])["site-1"].seen_
@@ -140,17 +151,20 @@ class Fleet:
 
     def __init__(
         self,
-        sources: Sequence[Domain] | Base | Model,
+        sources: Sequence[Any] | Mapping[str, Any] | Base | Model,
         method: str | Model = "hedgerow",
         *,
         path: str | os.PathLike[str] | None = None,
         memory: int = MEMORY,
         sync: str = "full",
+        settings: Settings | None = None,
         **options: Any,
     ) -> None:
         if isinstance(sources, Base | Model):
             if options or method != "hedgerow":
-                raise InputError("a fleet from a fitted model takes neither a method nor options: the model has them")
+                raise InputError(
+                    "a fleet from a fitted model takes neither a method nor options: the model has them"
+                )
             base = sources if isinstance(sources, Base) else Base(sources)
         else:
             base = Base.fit(sources, method, **options)
@@ -158,92 +172,260 @@ class Fleet:
             raise InputError(f"sync={sync!r}: 'full' or 'normal'")
         self._temporary = path is None
         folder = Path(tempfile.mkdtemp(prefix="hedgerow-fleet-") if path is None else path)
-        if (folder / FleetStore.FILE).exists():
-            raise InputError(f"{folder} has a fleet already: Fleet.open goes on with it, or choose another folder")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / BASE, base.to_bytes())
-        except OSError as error:
-            raise JournalError(f"cannot write to {folder}: {error.strerror}") from error
-        self._begin(folder, base, memory, sync)
+        self._begin(
+            folder, memory, base, {"sync": sync, "settings": asdict(settings or Settings())}
+        )
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, memory: int = MEMORY, accept_loss: bool = False) -> Self:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        settings: Settings | Mapping[str, Any] | None = None,
+        *,
+        memory: int = MEMORY,
+        accept_loss: bool = False,
+    ) -> Self:
         """Go on with a fleet, however its process ended.
+
+        `settings` replace those it had; a mapping of some changes these alone.
 
         `accept_loss`: open it though the newest batches, which were acknowledged, are missing from its file.
         """
-        folder = Path(path)
-        if not (folder / FleetStore.FILE).is_file():
-            raise InputError(f"{folder} has no fleet; Fleet(sources, path=..) makes one")
         fleet = cls.__new__(cls)
         fleet._temporary = False
-        base = Base(load_model(folder / BASE))
-        fleet._begin(folder, base, memory, None, accept_loss)
+        fleet._begin(Path(path), memory, None, None, settings, accept_loss)
         return fleet
 
-    def _begin(self, folder: Path, base: Base, memory: Any, sync: str | None, accept_loss: bool = False) -> None:
-        """A new fleet says how it waits for the disk (`sync`); one that was there knows."""
-        if isinstance(memory, bool) or not isinstance(memory, int | np.integer) or memory < 2**20:
-            raise InputError(f"memory={memory!r}: a number of bytes, at least {2**20} (1 MiB)")
-        self.folder, self.base, self._lock, self._closed = folder, base, threading.RLock(), False
+    def _begin(
+        self,
+        folder: Path,
+        memory: Any,
+        base: Base | None,
+        about: dict[str, Any] | None,
+        settings: Settings | Mapping[str, Any] | None = None,
+        accept_loss: bool = False,
+    ) -> None:
+        """A new fleet comes with its base and what its file says `about` it; one that was there knows."""
+        self.folder = folder
+        self._lock = threading.RLock()
+        self._closed = False
+        self._clock = Clock()
+        self._unreadable: dict[
+            Key, int
+        ] = {}  # keys, and the first batch that no state of theirs has
         with ExitStack() as undo:
             if self._temporary:
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._owner = Owner(folder)
+            if isinstance(memory, bool) or not isinstance(memory, int) or memory < 2**20:
+                raise InputError(f"memory={memory!r}: a number of bytes, at least {2**20} (1 MiB)")
+            self._owner = (FleetStore.own if base is None else FleetStore.own_new)(folder)
             undo.callback(self._owner.release)
-            page = WIDE_PAGE if 8 * base.n_features >= WIDE else PAGE
-            self._store = FleetStore(folder, create=sync is not None, page=page, accept_loss=accept_loss)
+            if base is not None:
+                undo.callback(FleetStore.remove, folder)
+                self._create(base, about)
+            self.base = base or Base(load_model(folder / BASE))
+            self._store = FleetStore(folder, accept_loss=accept_loss)
             undo.callback(self._store.close)
-            self._holder = Holder(base, self._store, int(memory), joblib.cpu_count())
+            self._holder = Holder(self.base, self._store, memory, joblib.cpu_count())
             undo.callback(self._holder.close)
-            self._check_file(sync, accept_loss)
+            self._check_file(settings, accept_loss)
             self._recover()
             undo.pop_all()
 
+    def _create(self, base: Base, about: dict[str, Any] | None) -> None:
+        """The files of a new fleet."""
+        folder = self.folder
+        try:
+            write_whole(folder / BASE, base.to_bytes())
+        except OSError as error:
+            raise JournalError(f"cannot write to {folder}: {error.strerror or error}") from error
+        page = WIDE_PAGE if 8 * base.n_features >= WIDE else PAGE
+        with FleetStore.new(folder, page=page) as store, store.transaction():
+            store.set_meta("about", {**(about or {}), "base": base.digest.hex()})
+
     # -- its file: batches into the journal, rows of keys into their states, memory made free -----------------------
 
-    def _check_file(self, sync: str | None, accept_loss: bool) -> None:
-        """A new file says what it is (`sync` given); one that was there has to be whole, and of this base."""
-        store, digest = self._store, self.base.digest.hex()
-        if sync is not None:
-            with store.transaction():
-                store.set_meta("about", {"base": digest, "sync": sync})
+    def _check_file(self, settings: Settings | Mapping[str, Any] | None, accept_loss: bool) -> None:
+        """The file has to be whole, and of this base; perhaps it gets other settings."""
+        store = self._store
         store.verify(accept_loss=accept_loss)
         with store.errors():
             about = store.meta("about")
-            if about["base"] != digest:
-                raise JournalError(f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it")
-            store.set_sync(about["sync"])
+        if about["base"] != self.base.digest.hex():
+            raise JournalError(
+                f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it"
+            )
+        store.set_sync(about["sync"])
+        kept = of_json(Settings, about["settings"])
+        if not isinstance(settings, Settings):
+            settings = replace(kept, **(settings or {}))
+        self.settings = settings
+        if settings != kept:
+            with store.transaction():
+                store.set_meta("about", about | {"settings": asdict(settings)})
+        # events that were asked for until now age from now on at the latest: the clock may have been wrong
+        self._opened = (store.last, self._clock.now())
 
-    def _note(self, batch: Batch, mark: Any) -> int:
-        """The batch is in the journal; keys with the oldest rows there are written where it has grown long."""
-        store, holder, data = self._store, self._holder, batch.to_bytes()
-        long = store.journal_bytes + len(data) > JOURNAL and len(holder.dirty) > 0
-        if long:
-            holder.write(list(holder.dirty)[: 2 * len(batch.keys) + 1])
-        with store.transaction():
-            if long:
-                store.trim(next(iter(holder.dirty.values()), store.last + 1))
-            if mark is not None:
-                store.set_meta("mark", mark)
-            return store.note(data)
+    def _commit(
+        self,
+        batch: Batch,
+        mark: Any = None,
+        asked: Sequence[KeyEvent] = (),
+        labelled: Sequence[KeyEvent] = (),
+    ) -> list[Predictions]:
+        """All of a call, on disk at once and then learned; with it the events that expire now.
+
+        What can fail for want of room is done before. What is committed is acknowledged, whatever happens later.
+        """
+        store = self._store
+        holder = self._holder
+        now = self._clock.now()
+        due: list[KeyEvent] = []
+        if self.settings.label_timeout is not None:
+            before = now - self.settings.label_timeout
+            last, opened = self._opened
+            with store.errors():
+                due = store.due(before, last if opened <= before else 0)
+        if not (batch.keys or asked or labelled or due or mark is not None):
+            return []
+        with uninterrupted():
+            holder.make_free(required=True)
+            long = store.journal_bytes > JOURNAL and len(holder.dirty) > 0
+            if long:  # keys with the oldest rows there are written, so that it becomes shorter
+                holder.write(list(holder.dirty)[: 2 * len(batch.keys) + 1])
+            with store.transaction():
+                if long:
+                    needed = (*islice(holder.dirty.values(), 1), *self._unreadable.values())
+                    store.trim(min(needed, default=store.last + 1))
+                if mark is not None:
+                    store.set_meta("mark", mark)
+                store.add_events(asked)
+                store.resolve(labelled)
+                late = store.expire([*asked, *labelled], due, self.settings)
+                batches = [batch, self._rows_of(late)]
+                numbers = [store.note(each.to_bytes()) if each.keys else 0 for each in batches]
+            try:
+                predicted = self._learn(batch, numbers[0])
+                self._learn(batches[1], numbers[1])
+                return predicted
+            except BaseException as error:  # memory is behind the file: the fleet closes itself
+                self._let_go()
+                if not isinstance(error, Exception):
+                    raise
+                raise Closed(
+                    f"{self.folder}: what was asked is on disk, and is learned when the fleet is opened again: do not "
+                    f"send it again. The fleet closed itself: {type(error).__name__}: {error}"
+                ) from error
+
+    def _learn(self, batch: Batch, number: int) -> list[Predictions]:
+        """Learn a batch that is in the journal; it stays there for keys whose state cannot be read."""
+        if not batch.keys:
+            return []
+        predicted, bad = self._holder.run(batch, number)
+        for key, error in bad.items():
+            self._unreadable.setdefault(key, number)
+            logger.error(
+                "%s: %s; what it has learned since is kept in the journal", self.folder, error
+            )
+        return predicted
 
     def _recover(self) -> None:
         """Learn again what is in the journal and in no state."""
+        for number, batch in self._batches():
+            upto = {key: self._store.upto(key) for key in batch.by_key}
+            rows = [i for i, key in enumerate(batch.keys) if upto[key] < number]
+            self._learn(batch.some(rows), number)
+
+    def _batches(self) -> Iterator[tuple[int, Batch]]:
+        """The journal, in order."""
         for number, data in self._store.batches():
-            batch = Batch.from_bytes(data)
-            upto = {key: self._store.upto(key) for key in set(batch.keys)}
-            self._holder.run(batch.some([i for i, key in enumerate(batch.keys) if upto[key] < number]), number)
+            yield (
+                number,
+                Batch.from_bytes(data, f"{self.folder}: batch {number} of the journal"),
+            )
+
+    def _trim(self, unreadable: Mapping[Key, int]) -> None:
+        """Keep of the journal what these keys have in no state, from a batch of each on; the others have all."""
+        store = self._store
+        kept: list[tuple[int, Batch]] = []
+        for number, batch in self._batches() if unreadable else ():
+            rows = [
+                i for i, key in enumerate(batch.keys) if unreadable.get(key, number + 1) <= number
+            ]
+            kept += [(number, batch.some(rows))] if rows else []
+        store.trim(store.last + 1)
+        for number, batch in kept:
+            store.note(batch.to_bytes(), number)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
-    def predict(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
-        """The most likely class of each row for its key, or its number.
+    @overload
+    def predict(
+        self, keys: Key, X: Any, ids: None = None, *, dead_letters: Letters = None
+    ) -> Any: ...
+    @overload
+    def predict(
+        self, keys: Keys, X: Any, ids: None = None, *, dead_letters: Letters = None
+    ) -> Array: ...
+    @overload
+    def predict(
+        self, keys: Key | Keys, X: Any, ids: str, *, dead_letters: Letters = None
+    ) -> Answer: ...
+    @overload
+    def predict(
+        self, keys: Key | Keys, X: Any, ids: list[str], *, dead_letters: Letters = None
+    ) -> list[Answer]: ...
+    def predict(
+        self,
+        keys: Any,
+        X: Any,
+        ids: str | list[str] | None = None,
+        *,
+        dead_letters: Letters = None,
+    ) -> Any:
+        """The most likely class of each row for its key, or its number; of one row the label itself.
+
+        A key in the place of a list is the key of one row, or of all.
+
+        With `ids` a prediction waits for its label, as that of a live model, and is an `Answer`, on disk before it is
+        given. The same id of a key again gives the same answer; other keys may have the same ids.
 
         None, or NaN, for a row that went to `dead_letters`.
         """
-        return self._labels(len(keys), self.predictions(keys, X, dead_letters=dead_letters))
+        one, keys, X = self.base.several(keys, X)
+        said: Any
+        if ids is None:
+            said = self._labels(len(keys), self.predictions(keys, X, dead_letters=dead_letters))
+            return plain(said[0]) if one else said
+        said = self._ask(keys, X, [ids] if one else ids, dead_letters)
+        return said[0] if one else said
+
+    def label(self, key: Key, id: str, y: Any) -> LabelResult:
+        """The label of an event of a key. Late, twice, or for an unknown id: see `LabelResult`."""
+        return self.label_many([(key, id, y)])[0]
+
+    def label_many(self, labels: Sequence[tuple[Key, str, Any]]) -> list[LabelResult]:
+        """Labels of events: a key, an id and a label each; what became of them, in the same order."""
+        try:
+            given = [(key, (id, y)) for key, id, y in labels]
+        except (TypeError, ValueError):
+            raise InputError(
+                "labels are triples of a key, an id and a label: [('till-1', 'order-17', 'mug'), ..]"
+            ) from None
+        by_key: dict[Key, dict[int, tuple[str, Any]]] = {}
+        results: dict[int, LabelResult] = {}
+        for place, (key, (id, y)) in enumerate(given):
+            try:
+                by_key.setdefault(checked_key(key), {})[place] = id, y
+            except InputError as error:
+                results[place] = LabelResult(id, REFUSED, y, str(error))
+        labelled: list[KeyEvent] = []
+        with self._open():
+            for key, own in by_key.items():
+                said = self._judge(key, list(own.values()), labelled)
+                results.update(zip(own, said, strict=True))
+            self._commit(self._rows_of(labelled), labelled=labelled)
+        return [results[place] for place in sorted(results)]
 
     def predict_interval(
         self, keys: Any, X: Any, coverage: float | None = None, *, dead_letters: Letters = None
@@ -252,26 +434,37 @@ class Fleet:
 
         `coverage` is one of those that the regressor was made with; None is the first of them.
         """
-        at, out = level_of(list(regressor(self.base.clf).coverage_), coverage), np.full((len(keys), 2), np.nan)
+        at = level_of(list(NUMBERS.only(self.base.clf).coverage_), coverage)
+        one, keys, X = self.base.several(keys, X)
+        out = np.full((len(keys), 2), np.nan)
         for part in self.predictions(keys, X, dead_letters=dead_letters):
-            assert part.half is not None
-            out[part.places] = part.P[:, None] + part.half[:, [at]] * [-1, 1]
-        return out
+            out[part.places] = part.P[:, :1] + part.P[:, [1 + at]] * [-1, 1]
+        return np.asarray(out[0] if one else out)
 
     def predict_proba(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> Array:
         """A probability a class of `classes_`; a row of NaN for one that went to `dead_letters`."""
+        one, keys, X = self.base.several(keys, X)
         parts = self.probabilities(keys, X, dead_letters=dead_letters)
         column = {label: k for k, label in enumerate(self.classes_.tolist())}
         out = np.full((len(keys), len(column)), np.nan)
         for part in parts:
             out[part.places] = 0.0
             out[np.ix_(part.places, [column[label] for label in part.classes.tolist()])] = part.P
-        return out
+        return np.asarray(out[0] if one else out)
 
     def learn(
-        self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, mark: Any = None, dead_letters: Letters = None
+        self,
+        keys: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        mark: Any = None,
+        dead_letters: Letters = None,
     ) -> Self:
         """Labelled rows, each for its key, in order; on disk when it returns. A label may be None.
+
+        Of one row `y` is the label itself.
 
         `mark` says how far an input was read (anything that JSON can write); it is on disk with the rows or not at all.
         """
@@ -279,10 +472,19 @@ class Fleet:
         return self
 
     def predict_then_learn(
-        self, keys: Any, X: Any, y: Any, sample_weight: Any = None, *, mark: Any = None, dead_letters: Letters = None
-    ) -> Array:
+        self,
+        keys: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        mark: Any = None,
+        dead_letters: Letters = None,
+    ) -> Any:
         """The prediction made for each row before its label was learned; otherwise as `learn`."""
-        return self._labels(len(keys), self._learned(keys, X, y, sample_weight, mark, dead_letters))
+        one, n, predicted = self._learned(keys, X, y, sample_weight, mark, dead_letters)
+        said = self._labels(n, predicted)
+        return plain(said[0]) if one else said
 
     @property
     def mark(self) -> Any:
@@ -298,21 +500,28 @@ class Fleet:
     @property
     def classes_(self) -> Array:
         """The classes of the sources, then others, in the order in which keys in memory were found to have them."""
-        classifier(self.base.clf)  # refused of numbers
-        new = list(self._holder.new_classes)  # at once: nobody waits here for a batch that is being learned
-        return np.array([*self.base.classes.tolist(), *new], dtype=object) if new else self.base.classes
+        CLASSES.only(self.base.clf)  # refused of numbers
+        new = list(
+            self._holder.new_classes
+        )  # at once: nobody waits here for a batch that is being learned
+        return (
+            np.array([*self.base.classes.tolist(), *new], dtype=object)
+            if new
+            else self.base.classes
+        )
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Key) -> Target:
         """The estimator of one key."""
-        kind = NumberTarget if isinstance(self.base.clf, OnlineTransferRegressor) else ClassTarget
-        return kind(self, checked_key(key))
+        return TARGETS[self.base.task.name](self, checked_key(key))
 
     def __contains__(self, key: object) -> bool:
         with self._open():
             key = checked_key(key)
-            return (key in self._holder.held and bool(self._holder.held[key].rows)) or bool(self._store.parts(key))
+            return (key in self._holder.held and bool(self._holder.held[key].rows)) or bool(
+                self._store.parts(key)
+            )
 
     def keys(self) -> list[Key]:
         """All keys that have learned something, in no order."""
@@ -335,37 +544,62 @@ class Fleet:
         # whatever is wrong with it is an error here
         self._replace(key, self.base.member(state, f"key {key!r}").state())
 
-    def forget(self, key: Key) -> None:
-        """All that a key has learned is gone, from the journal of the file too."""
-        self._replace(key, None)
+    def forget(self, *keys: Key) -> Forgotten:
+        """All that keys have learned is gone, with their events: overwritten in the file, the journal of it too.
 
-    def _replace(self, key: Key, state: KeyState | None) -> None:
+        While a reader is open, older pages stay in the log: see `Forgotten.pending`.
+        """
+        forgotten = Forgotten([key for key in keys if self._replace(key, None)])
+        with self._open():
+            forgotten.pending = self._store.erasing and not self._store.erase()
+        return forgotten
+
+    def _replace(self, key: Key, state: KeyState | None) -> bool:
+        """A key with this state, or none; whether there was one, or an event."""
         key = checked_key(key)
+        store = self._store
         with self._open(), uninterrupted():
-            self.flush()  # recovery must not bring it back from the journal
+            self._holder.write(list(self._holder.dirty))
+            unreadable = {other: first for other, first in self._unreadable.items() if other != key}
+            with store.transaction():
+                store.forgetting()
+                self._trim(unreadable)  # recovery must not bring it back from the journal
+                there = store.forget(key)
+                if state is None:
+                    there += store.delete_events("key = ?", (key,))
+                elif state.snapshot or len(state):
+                    data = state.to_bytes(self.base.digest)
+                    store.put([(key, store.last, len(state), data)])
+            self._unreadable = unreadable
             self._holder.drop(key)
-            self._holder.last = []  # what was predicted for it holds no longer
-            with self._store.transaction():
-                self._store.forget(key)
-                if state is not None and (state.snapshot or len(state)):
-                    self._store.put([(key, self._store.last, len(state), state.to_bytes(self.base.digest))])
+            return there > 0
 
     # -- batches ------------------------------------------------------------------------------------------------
 
-    def probabilities(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> list[Predictions]:
+    def probabilities(
+        self, keys: Any, X: Any, *, dead_letters: Letters = None
+    ) -> list[Predictions]:
         """Probabilities of some rows after the other, a column a class that their keys know."""
-        classifier(self.base.clf)
+        CLASSES.only(self.base.clf)
         return self.predictions(keys, X, dead_letters=dead_letters)
 
     def predictions(self, keys: Any, X: Any, *, dead_letters: Letters = None) -> list[Predictions]:
         """Probabilities, or numbers and their intervals, of some rows after the other."""
+        _, keys, X = self.base.several(keys, X)
         with self._open():
             batch, places = checked(self.base.clf, keys, X, None, None, dead_letters)
             predicted, bad = self._holder.run(batch)
             _refuse(batch, places, bad, dead_letters)
             return _at(places, predicted)
 
-    def _learned(self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters) -> list[Predictions]:
+    def _learned(
+        self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters
+    ) -> tuple[bool, int, list[Predictions]]:
+        """Whether it was one row, how many rows were given, and what was predicted."""
+        one, keys, X = self.base.several(keys, X)
+        if one:
+            y = [y]
+            sample_weight = None if sample_weight is None else [sample_weight]
         if y is None:
             raise InputError("learn needs a label for each row (None for one without)")
         with self._open():
@@ -373,24 +607,103 @@ class Fleet:
             if bad := self._cannot_learn(batch):  # said before anything changes
                 _refuse(batch, places, bad, letters)
                 rows = [i for i, key in enumerate(batch.keys) if key not in bad]
-                batch, places = batch.some(rows), [places[i] for i in rows]
-            if isinstance(self.base.clf, OnlineTransferRegressor):  # of whatever type the numbers came
-                batch = replace(batch, labels=codes_of(self.base.clf, batch.labels))
-            with uninterrupted():
-                number = self._note(batch, mark)
+                batch = batch.some(rows)
+                places = [places[i] for i in rows]
+            batch = replace(batch, labels=self.base.task.kept(batch.labels))
+            return one, len(keys), _at(places, self._commit(batch, mark))
+
+    # -- events -------------------------------------------------------------------------------------------------
+
+    def _ask(self, keys: Any, X: Any, ids: Any, letters: Letters) -> list[Answer | None]:
+        """Predictions under ids: those that were there, and new ones, which are kept before they are answered."""
+        if isinstance(ids, str) or not hasattr(ids, "__len__") or len(ids) != len(keys):
+            raise InputError(f"ids={ids!r} for {len(keys)} keys; give a list, one a row")
+        base = self.base
+        events: dict[int, KeyEvent] = {}  # by their places
+        answers: list[Answer | None] = [None] * len(ids)
+        with self._open():
+            batch, places = checked(base.clf, keys, X, None, None, letters)
+            ledgers = {key: KeyLedger(self._store, key, base.task) for key in batch.by_key}
+            named: dict[tuple[Key, str], int] = {}
+            new: list[int] = []
+            for i, (key, x) in enumerate(zip(batch.keys, batch.X, strict=True)):
                 try:
-                    return _at(places, self._holder.run(batch, number)[0])
-                except BaseException:  # memory is behind the journal: the fleet closes itself
-                    self._let_go()
-                    raise
+                    id = check_id(ids[places[i]])
+                    if named.setdefault((key, id), i) != i:
+                        raise InputError(
+                            f"id {id!r} stands there twice; give each an id of its own"
+                        )
+                    known: Any = ledgers[key].predicted(id, digest_of(x.tobytes()))
+                except InputError as error:
+                    if letters is None:
+                        raise InputError(f"key {key!r}: {error}") from None
+                    letters.append(DeadLetter(places[i], key, str(error)))
+                    continue
+                if known is None:
+                    new.append(i)
+                else:
+                    events[i] = known
+            some = batch.some(new)
+            predicted, bad = self._holder.run(some)
+            _refuse(some, [places[i] for i in new], bad, letters)
+            before = set(events)
+            for part in predicted:
+                classes = label_to_json(tuple(part.classes[len(base.classes) :].tolist()))
+                codes = base.task.noted(part.P)[0].tolist()
+                for row, P, code in zip(part.places, part.P, codes, strict=True):
+                    x = some.X[row].tobytes()
+                    events[new[row]] = KeyEvent(
+                        0, ids[places[new[row]]], self._clock.now(), code, float(P[code]), digest_of(x), x,
+                        probabilities=P, key=some.keys[row], classes=classes,
+                    )  # fmt: skip
+            asked = [events[i] for i in sorted(set(events) - before)]
+            self._commit(batch.some([]), asked=asked)
+        for i, event in events.items():
+            P = np.asarray(event.probabilities).tolist()
+            about = (event.number, event.code, P, self._scale(event), None, None, i in before)
+            answers[places[i]] = base.task.answer(str(event.id), *about)
+        return answers
+
+    def _scale(self, event: KeyEvent) -> list[Any]:
+        """The classes that an event's key knew, by code, or the coverages."""
+        return [*self.base.task.scale(self.base.clf), *label_of_json(event.classes)]
+
+    def _judge(
+        self, key: Key, labels: Sequence[tuple[str, Any]], labelled: list[KeyEvent]
+    ) -> list[LabelResult]:
+        """What becomes of labels of a key; events whose labels are to be learned join `labelled`."""
+        taken: list[Any] = []
+
+        def learn(events: list[Any], values: list[Any]) -> list[bool]:
+            given = objects([*taken, *values])
+            X = np.empty((len(given), 0))
+            if bad := self._cannot_learn(Batch.of([key] * len(given), X, given)):
+                raise bad[key]
+            taken.extend(values)
+            labelled.extend(events)
+            right = []
+            for event, value in zip(events, values, strict=True):
+                event.label = label_to_json(value)
+                said = (value, event.code, event.probabilities, self._scale(event))
+                right.append(self.base.task.is_right(*said))
+            return right
+
+        ledger = KeyLedger(self._store, key, self.base.task)
+        return ledger.label_many(labels, learn, by_event=True)
+
+    def _rows_of(self, events: Sequence[KeyEvent]) -> Batch:
+        """The rows of events with their labels; None for one that has expired."""
+        task = self.base.task
+        X = np.frombuffer(b"".join(event.row for event in events))
+        labels = objects([label_of_json(str(event.label)) for event in events])
+        keys = [event.key for event in events]
+        return Batch.of(keys, X.reshape(len(keys), self.base.n_features), task.kept(labels))
 
     def _cannot_learn(self, batch: Batch) -> dict[Key, InputError]:
         """The keys whose state cannot be read or whose labels cannot be learned, with the reason."""
         bad: dict[Key, InputError] = {}
-        clf = self.base.clf
-        numbers, unknown = isinstance(clf, OnlineTransferRegressor), set[Key]()
-        if not numbers:
-            unknown = {batch.keys[i] for i in np.flatnonzero(batch.codes(clf) < MISSING)}
+        task = self.base.task
+        doubtful = {batch.keys[i] for i in task.doubtful(self.base.clf, batch.labels).tolist()}
         for key, rows in batch.by_key.items():
             try:
                 if key not in self._holder.held:
@@ -399,40 +712,41 @@ class Fleet:
                 bad[key] = error
                 continue
             try:
-                if numbers or key in unknown:
-                    check_labels(clf if numbers else self._holder.model(key), batch.labels[rows])
+                if key in doubtful:
+                    task.check(self._holder.model(key), batch.labels[rows])
             except InputError as error:
                 bad[key] = InputError(f"key {key!r}: {error}")
         return bad
 
     def _labels(self, n: int, predicted: list[Predictions]) -> Array:
-        numbers = isinstance(self.base.clf, OnlineTransferRegressor)
-        labels = np.full(n, np.nan) if numbers else np.full(n, None, dtype=object)
+        task = self.base.task
+        labels = task.empty(n)
         for part in predicted:
             labels[part.places] = part.labels
-        if numbers:
-            return labels
-        kind = self.base.classes.dtype
-        whole = kind.kind != "O" and all(label is not None for label in labels)
-        return labels.astype(kind) if whole and kind.kind != "U" else labels.astype(str) if whole else labels
+        return task.together(labels, self.base.classes)
 
     def flush(self) -> None:
-        """Write what all keys have learned to their states; the journal is empty then."""
+        """Write what all keys have learned to their states.
+
+        The journal keeps what keys have learned whose state cannot be read (`stats()["unreadable"]`).
+        """
         with self._open(), uninterrupted():
             self._holder.write(list(self._holder.dirty))
             if self._store.journal_bytes:
                 with self._store.transaction():
-                    self._store.trim(self._store.last + 1)
+                    self._trim(self._unreadable)
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """A copy of everything as it is now, in a new folder that can be opened like this one."""
         with self._open():
-            backup(self.folder, folder)
+            copy_folder(self.folder, Path(folder), FleetStore)
 
     def stats(self) -> dict[str, Any]:
         """Keys and bytes, in memory and on disk. It does not wait for a batch that is being learned."""
-        self._open()
-        holder, store, held = self._holder, self._store, list(self._holder.held.values())
+        self._check_open()
+        holder = self._holder
+        store = self._store
+        held = list(self._holder.held.values())
         own = sum(each.clf is not None for each in held)
         return {
             "held": len(held),
@@ -443,16 +757,29 @@ class Fleet:
             "misses": holder.misses,
             "evicted": holder.evicted,
             "rows_stored": store.stored,
+            "pending": store.waiting,
+            "unreadable": len(self._unreadable),
             "journal_bytes": store.journal_bytes,
             "file_bytes": store.bytes,
         }
 
     # -- the end ------------------------------------------------------------------------------------------------
 
-    def _open(self) -> threading.RLock:
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or closed itself since its memory was behind its file."""
+        return self._closed
+
+    def _check_open(self) -> None:
         if self._closed:
             raise Closed(f"the fleet in {self.folder} was closed; Fleet.open goes on with it")
-        return self._lock
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        """Alone, with a fleet that is open."""
+        with self._lock:
+            self._check_open()
+            yield
 
     def close(self) -> None:
         """Write all states and let the folder go; a temporary one is removed."""
@@ -467,11 +794,12 @@ class Fleet:
 
     def _let_go(self) -> None:
         self._closed = True
-        self._holder.close()
-        self._store.close()
-        self._owner.release()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        with ExitStack() as last:
+            if self._temporary:
+                last.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            last.callback(self._owner.release)
+            last.callback(self._store.close)
+            self._holder.close()
 
     def __enter__(self) -> Self:
         return self

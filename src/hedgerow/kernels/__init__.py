@@ -20,11 +20,24 @@ from typing import Any
 
 import numpy as np
 
-SUMS = {"reassoc", "contract", "nsz"}  # what vector sums need of fast-math; NaN and infinity keep their meaning
+SUMS = {
+    "reassoc",
+    "contract",
+    "nsz",
+}  # what vector sums need of fast-math; NaN and infinity keep their meaning
 EVEN = np.empty(0)  # no weights: every label counts one
-SCALE = 2.0**11  # of a unit vector in whole numbers (`kernels/ridge.py`); here, so that reading it compiles nothing
+SCALE = (
+    2.0**11
+)  # of a unit vector in whole numbers (`kernels/ridge.py`); here, so that reading it compiles nothing
 FLOOR = 1e-3  # of a probability of a tree's head: one that excludes a class is not believed further
 PART = 4.0  # their scores are log p / PART, so that the mixture's temperature 4 is p itself
+FADE = 50  # labels between two steps of forgetting
+PENDING = 16  # pending rows that are folded into P: few, so that no fold is long
+TURN = 16  # rows of the stream between two turns of a pool
+FARTHEST = 8.0  # deviations from the mean that the levels of a table are followed
+LARGEST_Z = 8.0  # the regressor clips scaled columns there,
+FARTHEST_Z = 50.0  # and there for its linear regression, which extrapolates
+NOW = -2  # in the place of the newest label that was known: the newest that is known now
 TEMPERATURES = 5  # of the experts of our own learner's mixture: 2, 4, 8, 16, 32
 
 

@@ -19,7 +19,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -41,8 +41,12 @@ log = logging.getLogger("hedgerow")
 @overload
 def compiled(fn: Kernel) -> Kernel: ...
 @overload
-def compiled(*, fastmath: set[str] = ..., threads: bool = ..., makes: bool = ...) -> Callable[[Kernel], Kernel]: ...
-def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False, makes: bool = False) -> Any:
+def compiled(
+    *, fastmath: set[str] = ..., threads: bool = ..., makes: bool = ...
+) -> Callable[[Kernel], Kernel]: ...
+def compiled(
+    fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False, makes: bool = False
+) -> Any:
     """Compile a function when it is first called, and cache the result on disk.
 
     Parameters
@@ -58,46 +62,34 @@ def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool
         counted, which takes half the time of a call: numba refuses to compile a kernel that would need it.
     """
     if fn is None:
-        given: dict[str, Any] = {"fastmath": fastmath, "threads": threads, "makes": makes}
-        return lambda kernel: compiled(kernel, **given)
+        return partial(compiled, fastmath=fastmath, threads=threads, makes=makes)
     if getattr(config, "DISABLE_JIT", False):
         return fn
     # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time.
     # forceinline: a kernel would else have its own copy of each kernel that it calls, which may round in another way,
     # and the call goes to whichever copy the process has loaded first: results would depend on what was compiled when.
-    decorator: Any = njit
-    options: dict[str, Any] = {"fastmath": fastmath, "no_cfunc_wrapper": True, "nogil": threads, "forceinline": True}
-    options["_nrt"] = makes
-    kernel = decorator(pipeline_class=KernelCompiler, **options)(fn)
+    decorator: Any = partial(
+        njit, fastmath=fastmath, nogil=threads, _nrt=makes, no_cfunc_wrapper=True, forceinline=True
+    )
+    kernel = decorator(pipeline_class=KernelCompiler)(fn)
     kernel._cache = KernelCache(fn)  # where cache=True puts a FunctionCache
-    inlined = decorator(pipeline_class=InlinedCompiler, no_cpython_wrapper=True, **options)(fn)
-    kernel.get_call_template, kernel.get_overload = inlined.get_call_template, inlined.get_overload  # by other kernels
+    inlined = decorator(pipeline_class=InlinedCompiler, no_cpython_wrapper=True)(fn)
+    kernel.get_call_template = (
+        inlined.get_call_template
+    )  # other kernels call this one through these two
+    kernel.get_overload = inlined.get_overload
     KERNELS.append(kernel)
     return kernel
 
 
 class KernelFlags(Flags):
-    """The options of a compilation, with a hash that is kept: numba asks for it with every operation that it types.
+    """The options of a compilation: numba asks for their hash with every operation that it types.
 
-    Computed each time, of some thirty options, it takes a seventh of the compilation.
+    It hashes the names of some thirty options each time, a seventh of the compilation, though they are always the same.
     """
 
-    __slots__ = ["_known"]
-
-    def _values_and_hash(self) -> tuple[dict[str, Any], dict[str, Any], int]:
-        """What was set, the values of all options, and their hash."""
-        known = getattr(self, "_known", None)
-        if known is None or known[0] != self._values:
-            self._known = known = dict(self._values), self.values(), super().__hash__()  # type: ignore[no-untyped-call]
-        return known
-
     def __hash__(self) -> int:
-        return self._values_and_hash()[2]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KernelFlags):
-            return bool(super().__eq__(other))  # type: ignore[no-untyped-call]
-        return self is other or self._values_and_hash()[1] == other._values_and_hash()[1]
+        return hash(KernelFlags)
 
 
 class KernelCompiler(Compiler):
@@ -158,7 +150,8 @@ class KernelCache(FunctionCache):
     _index_key: Any  # numba has no types for it
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        self._py_func, self.unsaved = fn, 0
+        self._py_func = fn
+        self.unsaved = 0
         name = f"{fn.__module__.rpartition('.')[2]}.{fn.__qualname__}-{fn.__code__.co_firstlineno}"
         name = f"{name}.py{sys.version_info[0]}{sys.version_info[1]}"
         trusted = [folder for folder, reason in folders().items() if reason in ("", READ_ONLY)]
@@ -172,7 +165,9 @@ class KernelCache(FunctionCache):
             try:
                 if (data := file.load(key)) is not None:
                     return CompileResult._rebuild(target_context, *data)
-            except Exception as error:  # whatever a damaged file leads to: the index is written anew
+            except (
+                Exception
+            ) as error:  # whatever a damaged file leads to: the index is written anew
                 log.info("cannot read the cache of %s: %s", self._py_func.__name__, error)
                 with suppress(OSError):
                     file.flush()
@@ -198,12 +193,12 @@ def _stamp() -> str:
 
 @cache
 def _announce() -> None:
-    """Before the first compilation of a process, one message: to the logger, and on a terminal."""
-    message = "compiling, once per installation"
+    """Before the first compilation of a process, one line: to the logger, and to the standard error."""
+    message = "compiling, once per installation; this may take half a minute"
     if "" not in folders().values():
         message = "compiling, in every process: no folder to keep it in; `python -m hedgerow warm` tells the remedy"
     log.info(message)
-    if sys.stderr is not None and sys.stderr.isatty():
+    if sys.stderr is not None:
         print(f"hedgerow: {message}", file=sys.stderr, flush=True)
 
 
@@ -220,11 +215,12 @@ def folders() -> dict[Path, str]:
     chosen = getattr(config, "CACHE_DIR", "")  # numba's name for NUMBA_CACHE_DIR
     first = [Path(chosen).absolute() / installation] if chosen else []
     reasons: dict[Path, str] = {}
-    for folder in (*first, HERE / "__pycache__", caches / "hedgerow" / "compiled" / installation):
+    for place in (*first, HERE / "__pycache__", caches / "hedgerow" / "compiled" / installation):
+        folder = place.resolve()
         if "" not in reasons.values():
-            reasons[folder.resolve()] = refusal(folder.resolve())
+            reasons[folder] = refusal(folder)
         elif folder.is_dir():
-            reasons[folder.resolve()] = refusal(folder.resolve()) or READ_ONLY
+            reasons[folder] = refusal(folder) or READ_ONLY
     return reasons
 
 
@@ -236,7 +232,9 @@ def refusal(folder: Path) -> str:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        package, there, above = HERE.stat(), folder.stat(), [parent.stat().st_mode for parent in folder.parents]
+        package = HERE.stat()
+        there = folder.stat()
+        above = [parent.stat().st_mode for parent in folder.parents]
     except OSError as error:
         return error.strerror or str(error)
     if os.name == "posix":  # on Windows these folders are the user's alone

@@ -1,7 +1,11 @@
 """Loops over the experts of a block: linear heads that learn from labels, and Hedge over their mistakes.
 
-A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `heads.step` of `passes`, and with
-`mix.Mixer.run` and `learner.OnlineLearner._step` of `step`.
+A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `mix.Mixer.run` and
+`learner.OnlineLearner._step` of `step`; that of `passes` is in the tests.
+
+The refresh of the projections (Eq. 13) from products of vectors alone, and the rows between two refreshes: letters and
+derivation as in `spaces.py`, with n sources, K1 = K + 1 means or sums of each side, d dimensions. No loop of a refresh
+reads the m features. Twins: `align.refreshed` with `core.moments.gap`.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import PA1, PA1_PRINTED, PA2, PERCEPTRON
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.refresh import add_moments
 from hedgerow.kernels.rows import best, dot, product_row, weigh
 
 FEW = 8  # rows that frozen experts score sooner in one loop than by a product each
@@ -104,13 +107,16 @@ def passes(heads: Heads, Z: Array, y: Array, weight: Array, F: Array, mean: Arra
     first = len(heads.W) - len(heads.S)
     for i in range(len(heads.S)):
         e = first + i
-        W, S = heads.W[e], heads.S[i]
+        W = heads.W[e]
+        S = heads.S[i]
         if averaging:
             for k in range(len(W)):
                 for j in range(d):
                     mean[i, k, j] = W[k, j]
         for t in range(B):
-            z, f, label = Z[t, heads.space[e]], F[t, e], y[t]
+            z = Z[t, heads.space[e]]
+            f = F[t, e]
+            label = y[t]
             product_row(W, z, f)
             C = heads.C * weight[t] if len(weight) else heads.C
             if label < 0 or len(W) < 2 or not C > 0.0:
@@ -148,7 +154,159 @@ def unit_rows(Z: Array, out: Array) -> None:
 @compiled
 def rate(beta: float, seen: int, experts: int) -> float:
     """ln(1/beta), or with beta = 0 the anytime rule, `seen` labels having been learned before."""
-    return float(np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0))))
+    return float(
+        np.log(1 / beta) if beta > 0.0 else np.log1p(np.sqrt(np.log(experts) / (seen + 1.0)))
+    )
+
+
+# -- moments of the target, and the refresh of the projections --------------------------------------------------------
+
+
+@compiled(makes=True)
+def cut(
+    y: Array, seen: int, every: int, K: int, group: Array, classes: Array, windows: Array
+) -> tuple[int, int]:
+    """A block cut into windows of `every` labels, `seen` before it: the number of windows, and that of class sums.
+
+    `group` gets the number of the class sum that each row adds to (-1: none), `classes` the class of each sum, and
+    `windows` a row a window: its rows first:last, where its class sums end, and whether a refresh ends it.
+    """
+    at = np.empty(K, np.int64)
+    count = 0
+    start = 0
+    first = 0
+    R = 0
+    for k in range(K):
+        at[k] = -1
+    for t in range(len(y)):
+        group[t] = -1
+        if y[t] >= 0:
+            seen += 1
+            if at[y[t]] < start:
+                at[y[t]], classes[R] = R, y[t]
+                R += 1
+            group[t] = at[y[t]]
+        ends = y[t] >= 0 and seen % every == 0
+        if ends or t + 1 == len(y):
+            row = windows[count]
+            row[0] = first
+            row[1] = t + 1
+            row[2] = R
+            row[3] = ends
+            first = t + 1
+            start = R
+            count = count + 1
+    return count, R
+
+
+@compiled
+def group_sums(X: Array, group: Array, weight: Array, out: Array) -> None:
+    """out[g] += the rows of group g, each counted `weight` times (empty: once); rows of group -1 are left out."""
+    for t in range(len(group)):
+        if group[t] >= 0:
+            total = out[group[t]]
+            times = X.dtype.type(weight[t] if len(weight) else 1.0)
+            for j in range(X.shape[1]):
+                total[j] += times * X[t, j]
+
+
+@compiled
+def add_moments(X: Array, y: Array, weight: Array, counts: Array, totals: Array) -> None:
+    """Labelled rows are added to the target's moments (Eq. 10, 11): those of all rows, then of each class.
+
+    Twin: `Moments.add`.
+    """
+    for t in range(len(y)):
+        if y[t] < 0:
+            continue
+        times = weight[t] if len(weight) else 1.0
+        total = totals[0]
+        sums = totals[1 + y[t]]
+        counts[0] += times
+        counts[1 + y[t]] += times
+        for j in range(X.shape[1]):
+            share = times * X[t, j]
+            total[j] += share
+            sums[j] += share
+
+
+@compiled
+def fold(W: Array, classes: Array, out: Array) -> None:
+    """`out`, the rows of T of W, takes the class sums of these classes; T and S are the last columns of W."""
+    K1 = len(out)
+    T = W.shape[1] - len(W)
+    for g in range(len(classes)):
+        of_all = out[0]
+        of_class = out[1 + classes[g]]
+        sums = W[K1 + g]
+        for b in range(T + K1 + len(classes)):
+            of_all[b] += sums[b]
+            of_class[b] += sums[b]
+    for a in range(K1):
+        for g in range(len(classes)):
+            out[a, T] += out[a, T + K1 + g]
+            out[a, T + 1 + classes[g]] += out[a, T + K1 + g]
+
+
+@compiled
+def add_projections(Z: Array, y: Array, weight: Array, TA: Array) -> None:
+    """T A_i for labelled rows that join T: TA[i, 0] and TA[i, y + 1] += z_i; Z (B x nd) are their projections."""
+    n = TA.shape[0]
+    d = TA.shape[2]
+    for t in range(len(y)):
+        if y[t] >= 0:
+            times = Z.dtype.type(weight[t] if len(weight) else 1.0)
+            for i in range(n):
+                for j in range(d):
+                    share = times * Z[t, i * d + j]
+                    TA[i, 0, j] += share
+                    TA[i, y[t] + 1, j] += share
+
+
+@compiled
+def gaps(
+    MM: Array, W: Array, MA: Array, TA: Array, share: Array, D: Array, mu: float, out: Array, C: Array
+) -> None:  # fmt: skip
+    """mu M_i G_i^T, mu T G_i^T and I + mu G_i G_i^T of each source i into `out`, and G_i A_i into C_i.
+
+    G_i = D_i (M_i - L T), `share` being the diagonal of L; W has the products of T with all M and with T.
+    """
+    n, K1, d = C.shape
+    for i in range(n):
+        M = i * K1
+        for a in range(K1):
+            for b in range(K1):
+                scale = mu * D[i, b]
+                of_source = scale * (MM[i, a, b] - share[b] * W[b, M + a])
+                of_target = scale * (W[a, M + b] - share[b] * W[a, n * K1 + b])
+                out[0, i, a, b] = of_source
+                out[1, i, a, b] = of_target
+                out[2, i, a, b] = D[i, a] * (of_source - share[a] * of_target)
+            out[2, i, a, a] += 1.0
+            for j in range(d):
+                C[i, a, j] = D[i, a] * (MA[i, a, j] - share[a] * TA[i, a, j])
+
+
+@compiled
+def move(C: Array, D: Array, share: Array, mu: float, classes: Array, P: Array, Q: Array) -> None:
+    """A_i -= mu G_i^T C_i in the parts of M and T, and of the class sums that T has taken."""
+    n, K1, d = C.shape
+    for i in range(n):
+        for a in range(K1):
+            for j in range(d):
+                C[i, a, j] *= mu * D[i, a]
+                P[i, a, j] -= C[i, a, j]
+                C[i, a, j] *= share[a]
+                Q[a, i * d + j] += C[i, a, j]
+        for g in range(len(classes)):
+            part = Q[K1 + g, i * d : (i + 1) * d]
+            of_all = C[i, 0]
+            of_class = C[i, 1 + classes[g]]
+            for j in range(d):
+                part[j] += of_all[j] + of_class[j]
+
+
+# -- a block of rows by all experts -----------------------------------------------------------------------------
 
 
 @compiled
@@ -167,8 +325,12 @@ def step(
 
     The arguments are few, and in no tuple: for a single row their number is what takes the time.
     """
-    N, K, named = len(W), out.shape[1] - len(W), -1
-    losses, options, space = numbers[: N + 1], numbers[N + 1 :], tally[2 + N :]
+    N = len(W)
+    K = out.shape[1] - len(W)
+    named = -1
+    losses = numbers[: N + 1]
+    options = numbers[N + 1 :]
+    space = tally[2 + N :]
     if len(Z) < FEW:
         for t in range(len(Z)):
             for e in range(N - len(S)):
@@ -176,7 +338,8 @@ def step(
     heads = Heads(W, S, space, int(options[0]), options[1], u)
     passes(heads, Z, y, weight, F, S[:0])
     for t in range(len(Z)):
-        p, f = out[t, :N], out[t, N:]
+        p = out[t, :N]
+        f = out[t, N:]
         weigh(losses[:N], rate(options[2], tally[0], N), p)
         for k in range(K):
             f[k] = 0.0

@@ -1,138 +1,229 @@
-r"""The compiled loop of the regressor: rows are predicted and learned, one after the other.
+r"""The compiled loop of the regressor: rows of targets are predicted and learned, one after the other.
 
-What needs no label (scaled rows, feature maps, outputs of the trees, votes of the sources' rows) is computed for a
-block at once (`Rows`); the loop does the rest in the order of the rows: heads, mixture, interval, label. All numbers
-are in units of the sources: :math:`y` less their mean, over their deviation within a domain.
+It is the same for a row, a block of rows, and a batch of many targets. A *record* is what one target has learned, one
+stretch of memory with the parts of `Memory`. Its regressions stand side by side, each as a base (P, M), which targets
+may share, and pending rows: recursive least squares as the classifier has them (`kernels/ridge.py`). All numbers of a
+record are in units of the sources: :math:`y` less their mean, over their deviation within a domain. What the mixture
+remembers is in lengths of the range of :math:`y`, and is converted when the range grows: its powers then neither
+overflow nor vanish.
 
-`step` is the NumPy twin of one row: the same quantities by name, whole arrays at a time.
+A single label widens the range by GROWTH of its lengths at the most, and what lies beyond is learned as if it lay at
+the end. So an outlier costs its own error and little afterwards, and a new level is reached within a few labels.
 """
 
 from __future__ import annotations
 
 from math import exp, sqrt
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels import SUMS
+from hedgerow.core.constants import MOST, WHOLE, Spec
+from hedgerow.kernels import FARTHEST_Z, LARGEST_Z, SUMS
 from hedgerow.kernels.compiled import compiled
-from hedgerow.kernels.rows import dot, weigh
+from hedgerow.kernels.ridge import learn_row
+from hedgerow.kernels.rows import (
+    add_row_product,
+    dot,
+    product_row,
+    row_product,
+    symmetric_rows,
+    weigh,
+)
+from hedgerow.kernels.trees import Trees, boosted_row
 
-KEEP = (1.0, 1.0, 1.0, 0.98)  # how much each regression keeps from label to label
-KEEP_LEVEL = (1.0, 0.97)  # and each regression of a level and a scale,
-LARGEST_LEVEL = 1.1  # whose covariance has no larger trace where labels fade
-NARROW = 0.1  # the width of the local heads, over the median squared distance; the second is a fifth of it
+FADED = 0.97  # how much of its labels a regression of a recent level and scale keeps from label to label;
+LARGEST_LEVEL = 1.1  # its covariance has no larger trace
+NARROW = 0.1  # the width of local scales, over the median squared distance; that of local heads is a fifth of it
 HUBER = 8.0  # a row whose miss is larger than 8 mean misses counts for less
 MARGIN = 0.25  # heads stay within the range of y so far, and a quarter of it on both sides
+GROWTH = 3.0  # lengths by which one label may widen the range
 RECENT = 50.0  # labels of the running mean of the misses
-STEP, FADE = 0.05, 0.99  # of the quantile tracker: its step over the largest score, and how fast that is forgotten
+STEP = 0.05  # of the quantile tracker: its step over the largest score,
+FADE = 0.99  # and how fast that is forgotten
 SMOOTH = 5.0  # how many votes of close rows the mean miss counts in an interval's width
 LEAST = 1e-9  # a mean miss is never smaller: the sources have a deviation of one
-ROUNDING = 1e-10  # of what a square could be by P's diagonal: one row takes no more digits from P than that
-MIXTURES = 4  # ML-Poly, exponential weights, two stacks
+PRIOR_REGRET = 1e-4  # of ML-Poly's members before any label, in squared lengths of the range: see docs/theory.md
+MIXTURES = 3  # ML-Poly, exponential weights, the stack
+STACK = 2  # the last of the regressions
 
 
-class Rows(NamedTuple):
-    """A block of rows as far as no label is needed.
+class Fixed(NamedTuple):
+    """What all targets of a fit share: the constants of a model beside priors."""
 
-    x: scaled (B x m). linear, kernel: the feature maps, with an intercept first. trees: the outputs of the frozen
-    trees. source: the frozen kernel regression. votes: of the sources' rows nearby, their sum of w y and of w (B x 2).
-    """
+    mean: Annotated[Array, Spec(("m",)), "mean of each column"]
+    deviation: Annotated[Array, Spec(("m",), low=1e-300), "its deviation within a source"]
+    y_mean: Annotated[Array, Spec((1,)), "the same of the labels"]
+    y_deviation: Annotated[Array, Spec((1,), low=5e-324), ""]
+    width: Annotated[Array, Spec((1,), low=5e-324), "of the kernel: a median squared distance"]
+    farthest: Annotated[Array, Spec((1,), low=0), "how far beyond the range a prediction may go"]
+    landmarks: Annotated[Array, Spec(("l", "m")), "rows of the kernel map"]
+    A: Annotated[Array, Spec(("l", "r")), "what its values at landmarks are multiplied with"]
+    source: Annotated[Array, Spec(("d1",)), "weights of the frozen kernel regression"]
+    trees: Trees
 
-    x: Array
-    linear: Array
-    kernel: Array
-    trees: Array
-    source: Array
-    votes: Array
 
+class Targets(NamedTuple):
+    """The records of targets (a row of `records` each) and the regressions that they start from.
 
-class Memory(NamedTuple):
-    """What a target has learned.
-
-    P, M: covariance and weights (a row a head) of each regression. level_P, level_a: regressions of y - g on [1, g]
-    for each frozen output g. offsets: running means of the residuals of trees and kernel. running: labels, their
-    sum, their moving average, the sum of their squares. kept_x, kept_y: the newest rows, with y, the two residuals
-    and the miss of the prediction. place: how many rows are kept, and where the next one goes. range: of y so far.
-    miss: its running mean, and of how many. quantile, top: the tracker of each interval, the decayed largest score.
-    R, S, L, stack_P, stack_a, last_R, last_S: ML-Poly, exponential weights, stacks, and ML-Poly over these four.
-    loss: squared loss of the prediction, of every head; the length of the range at the first label.
+    P, M, diagonal, top: as in `ridge/regression.py`, of the linear regression, the kernel's, the stack; d, q: where
+    the dimensions and the weights of each begin, and where the last end. at: where the parts of a record begin, in the
+    order of `Memory`. kept: rows that are kept at the most. slots: of each row of a block its target's record.
     """
 
     P: tuple[Array, ...]
     M: tuple[Array, ...]
-    level_P: Array
-    level_a: Array
-    offsets: Array
-    running: Array
-    kept_x: Array
-    kept_y: Array
-    place: Array
-    range: Array
-    miss: Array
-    quantile: Array
+    diagonal: Array
     top: Array
-    R: Array
-    S: Array
-    L: Array
-    stack_P: Array
-    stack_a: Array
-    last_R: Array
-    last_S: Array
-    loss: Array
+    d: Array
+    q: Array
+    at: Array
+    kept: int
+    records: Array
+    slots: Array
 
 
-class Outcome(NamedTuple):
-    """For each row the prediction, half the width of each interval, what all heads predict, what is a usual miss."""
+class Memory(NamedTuple):
+    """What a target has learned: the parts of its record."""
 
-    prediction: Array
-    half: Array
-    heads: Array
-    usual: Array
+    counts: Annotated[
+        Array, Spec(("counts",), WHOLE, 0, MOST), "labels, large misses: prediction, heads"
+    ]
+    covered: Annotated[Array, Spec(("levels",), WHOLE, 0, MOST), "labels inside of each interval"]
+    place: Annotated[Array, Spec((3,), WHOLE, 0, MOST), "rows kept, where the next goes, rows of G"]
+    range: Annotated[Array, Spec((2,)), "of y so far"]
+    miss: Annotated[Array, Spec((2,), low=5e-324), "running mean of the misses, and of how many"]
+    running: Annotated[Array, Spec((4,)), "labels, sum, moving average, sum of squares"]
+    offsets: Annotated[Array, Spec((2,)), "running means of the residuals of trees and kernel"]
+    quantile: Annotated[Array, Spec(("levels",), low=0), "the tracker of each interval"]
+    top: Annotated[Array, Spec((1,), low=0), "its decayed largest score"]
+    mix: Annotated[
+        Array, Spec((3, "heads")), "ML-Poly over heads: regrets, squares; squared losses"
+    ]
+    last: Annotated[Array, Spec((2, 3)), "ML-Poly over the mixtures: regrets, squares"]
+    loss: Annotated[
+        Array, Spec(("losses",), low=0), "squared loss, first range, labels beyond it, heads"
+    ]
+    level: Annotated[
+        Array, Spec(("levelled", 5)), "of each level and scale P (3 numbers), and weights"
+    ]
+    rows: Annotated[Array, Spec(("kept", "columns")), "newest rows, y, two residuals, miss"]
+    G: Annotated[Array, Spec(("places", "D")), "pending rows, regression after regression"]
+    E: Annotated[Array, Spec(("places", "Q")), "and what they missed"]
 
 
-@compiled(threads=True, makes=True)
-def run(rows: Rows, settings: Array, coverage: Array, memory: Memory, y: Array, weight: Array, out: Outcome) -> None:
-    """Predict rows in order and learn those that have a label (y is not NaN).
-
-    settings: the kernel's width, how far beyond the range of y a prediction may go, the largest trace of the recent
-    regression. By as much as the linear head goes beyond the range, that is added to all predictions and taken from y:
-    the mixture never leaves its range.
+class Block(NamedTuple):
+    """Rows with labels (NaN: none) and weights; and, for each, the prediction with half the width of each interval, and
+    what every head predicts.
     """
-    width, farthest = settings[0], settings[1]
-    B, H, most = len(y), out.heads.shape[1], out.heads.shape[1]
-    for P in memory.P:
-        most = max(most, len(P))
-    gain, near, raw, weights = np.empty(most), np.empty(len(memory.kept_x)), np.empty(H), np.empty((2, H))
-    mixed, last = np.empty(MIXTURES), np.empty(MIXTURES)
-    for b in range(B):
-        f = out.heads[b]
-        _heads(rows, b, width, memory, raw, near)
+
+    X: Array
+    y: Array
+    weight: Array
+    said: Array
+    heads: Array
+
+
+class Work(NamedTuple):
+    """Room for what a row needs meanwhile; of the row before it is kept, so that a label costs no second prediction.
+
+    known: the record and the labels that it was made for, -1 for none. x: the row. Z, fits, along: as each regression
+    has it, its fits, its products with the pending rows. kernel, columns, outputs: values of the kernel at landmarks,
+    columns of trees, the frozen outputs (the kernel regression, then trees). near: votes of kept rows. raw: heads
+    before they are clipped. mixed, last: what the mixtures predict, and their weights. weights, Pz: room.
+    """
+
+    known: Array
+    x: Array
+    Z: Array
+    fits: Array
+    along: Array
+    kernel: Array
+    columns: Array
+    outputs: Array
+    near: Array
+    raw: Array
+    mixed: Array
+    last: Array
+    weights: Array
+    Pz: Array
+
+
+@compiled(threads=True)
+def run(
+    fixed: Fixed, coverage: Array, targets: Targets, block: Block, work: Work, begin: int, stop: int
+) -> int:
+    """Predict rows in order, from `begin` on, and learn those that have a label; after how many it has stopped.
+
+    It stops after a label that makes their number a multiple of `stop`, if that is above 0.
+
+    By as much as the linear head goes beyond the range, that is added to all predictions and taken from y: the mixture
+    never leaves its range.
+    """
+    at = targets.at
+    mean = fixed.y_mean[0]
+    deviation = fixed.y_deviation[0]
+    for b in range(begin, len(block.X)):
+        s = targets.records[targets.slots[b]]
+        whole = s[: at[3]].view(np.int64)
+        memory = Memory(
+            whole[at[0] : at[1]], whole[at[1] : at[2]], whole[at[2] :], s[at[3] : at[4]], s[at[4] : at[5]],
+            s[at[5] : at[6]], s[at[6] : at[7]], s[at[7] : at[8]], s[at[8] : at[9]],
+            s[at[9] : at[10]].reshape((3, -1)), s[at[10] : at[11]].reshape((2, -1)), s[at[11] : at[12]],
+            s[at[12] : at[13]].reshape((-1, 5)), s[at[13] : at[14]].reshape((-1, len(block.X[b]) + 4)),
+            s[at[14] : at[15]], s[at[15] :],
+        )  # fmt: skip
+        x = block.X[b]
+        f = block.heads[b]
+        said = block.said[b]
+        if not _is_known(work, targets.slots[b], memory.counts[0], x):
+            _map(fixed, x, work)
+            _heads(targets, fixed.width[0], memory, work)
         margin = MARGIN * (memory.range[1] - memory.range[0])
-        low, high = memory.range[0] - margin, memory.range[1] + margin
-        beyond = min(max(raw[0] - min(max(raw[0], low), high), -farthest), farthest)
-        for h in range(H):
-            f[h] = min(max(raw[h], low), high)
-        _mix(memory, f, low, high, weights, mixed, last)
-        prediction = dot(last, mixed)
-        spread = _spread(memory, near)
-        out.prediction[b] = prediction + beyond
+        low = memory.range[0] - margin
+        high = memory.range[1] + margin
+        beyond = work.raw[0] - min(max(work.raw[0], low), high)
+        beyond = min(max(beyond, -fixed.farthest[0]), fixed.farthest[0])
+        for h in range(len(f)):
+            f[h] = min(max(work.raw[h], low), high)
+        _mix(targets, memory, f, low, high, work)
+        prediction = dot(work.last, work.mixed)
+        spread = _spread(memory, work.near)
+        said[0] = mean + deviation * (prediction + beyond)
         for c in range(len(coverage)):
-            out.half[b, c] = memory.quantile[c] * spread
-        out.usual[b] = _usual(memory)
-        if not np.isnan(y[b]):
-            inner = y[b] - beyond
-            miss = abs(inner - prediction)
-            noise = max(1.0, miss / (HUBER * max(memory.miss[0], LEAST))) / weight[b]
-            track(coverage, miss / spread, memory.quantile, memory.top)
-            memory.miss[1] += 1
-            memory.miss[0] += (miss - memory.miss[0]) / min(memory.miss[1], RECENT)
-            _weigh(memory, f, mixed, prediction, inner, low, high, noise, gain)
-            _learn(rows, b, memory, raw, y[b], noise, settings[2], gain)
-            _remember(rows, b, memory, y[b], inner, miss)
-        for h in range(H):
-            f[h] += beyond
+            said[1 + c] = deviation * memory.quantile[c] * spread
+        if not np.isnan(block.y[b]):
+            inner = (block.y[b] - mean) / deviation - beyond
+            _count(memory, coverage, f, prediction, spread, inner)
+            learned = _widen(memory.range, inner)
+            miss = abs(learned - prediction)
+            missed = abs(inner - prediction)
+            noise = max(1.0, missed / (HUBER * max(memory.miss[0], LEAST))) / block.weight[b]
+            track(coverage, missed / spread, miss / spread, memory.quantile, memory.top)
+            _weigh(memory, f, work.mixed, prediction, inner, learned, low, high)
+            _learn(targets, memory, work, learned, learned + beyond, noise)
+            _remember(memory, work, targets.kept, learned + beyond, miss)
+        for h in range(len(f)):
+            f[h] = mean + deviation * (f[h] + beyond)
+        if stop > 0 and not np.isnan(block.y[b]) and memory.counts[0] % stop == 0:
+            return b + 1
+    return len(block.X)
+
+
+# -- what is computed for a row ------------------------------------------------------------------------------------
+
+
+@compiled
+def _is_known(work: Work, slot: int, labels: int, x: Array) -> bool:
+    """Whether what is in the room is of this row and record; if not, it will be."""
+    same = work.known[0] == slot and work.known[1] == labels
+    for j in range(len(x)):
+        same = same and work.x[j] == x[j]
+        work.x[j] = x[j]
+    work.known[0] = slot
+    work.known[1] = labels
+    return bool(same)
 
 
 @compiled(fastmath=SUMS)
@@ -144,200 +235,274 @@ def _squared_distance(a: Array, b: Array) -> float:
 
 
 @compiled
-def _heads(rows: Rows, b: int, width: float, memory: Memory, f: Array, near: Array) -> None:
+def _map(fixed: Fixed, x: Array, work: Work) -> None:
+    """The row as the regressions have it, and the frozen outputs."""
+    m = len(x)
+    Z = work.Z
+    near = Z[m + 2 : 2 * m + 2]
+    Z[0] = 1.0
+    Z[m + 1] = 1.0
+    for j in range(m):
+        value = (x[j] - fixed.mean[j]) / fixed.deviation[j]
+        if np.isnan(value):
+            value = 0.0
+        Z[1 + j] = min(max(value, -FARTHEST_Z), FARTHEST_Z)
+        near[j] = min(max(value, -LARGEST_Z), LARGEST_Z)
+    for i in range(len(fixed.landmarks)):
+        work.kernel[i] = exp(-_squared_distance(near, fixed.landmarks[i]) / fixed.width[0])
+    end = m + 1 + len(fixed.source)
+    row_product(work.kernel, fixed.A, Z[2 * m + 2 : end])
+    work.outputs[0] = dot(Z[m + 1 : end], fixed.source)
+    boosted_row(fixed.trees, x, work.columns, work.outputs[1:].reshape((-1, 1)))
+
+
+@compiled
+def _fit(targets: Targets, memory: Memory, work: Work, s: int) -> None:
+    """The fits of regression s, and its products with pending rows."""
+    z = work.Z[targets.d[s] : targets.d[s + 1]]
+    fits = work.fits[targets.q[s] : targets.q[s + 1]]
+    n = memory.place[2]
+    row_product(z, targets.M[s], fits)
+    if n > 0:
+        room = len(memory.G) // targets.d[STACK + 1]
+        G = memory.G[room * targets.d[s] :][: n * len(z)].reshape((n, len(z)))
+        E = memory.E[room * targets.q[s] :][: n * len(fits)].reshape((n, len(fits)))
+        product_row(G, z, work.along[s, :n])
+        add_row_product(work.along[s, :n], E, 1.0, fits)
+
+
+@compiled
+def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
     """What every head predicts, in the order of `RegressionPlan.heads`; and the votes of the kept rows."""
-    h, trees, first = 0, rows.trees[b], rows.trees[b, 0]
-    for s in range(len(memory.M)):
-        z, M = rows.linear[b] if s == 0 else rows.kernel[b], memory.M[s]
-        for i in range(len(M)):
-            f[h] = dot(M[i], z)
+    f = work.raw
+    outputs = work.outputs
+    source = outputs[0]
+    first = outputs[1]
+    h = 0
+    for s in range(STACK):
+        _fit(targets, memory, work, s)
+        for i in range(targets.q[s], targets.q[s + 1]):
+            f[h] = work.fits[i]
             h += 1
         f[h - 1] += first  # the last of a space predicts the residual of the trees
-    for k in range(len(KEEP_LEVEL)):
-        for g in range(len(trees) + 1):
-            value = trees[g] if g < len(trees) else rows.source[b]
-            f[h] = value + memory.level_a[k, g, 0] + memory.level_a[k, g, 1] * value
-            h += 1
-    two = (first, rows.source[b])
-    for value in two:
-        f[h] = value
+    for i in range(len(memory.level)):
+        value = outputs[i % len(outputs)]
+        f[h] = value + memory.level[i, 3] + memory.level[i, 4] * value
         h += 1
-    for k in range(len(memory.offsets)):
-        for j in range(2):
-            f[h] = two[j] + memory.offsets[k, j]
-            h += 1
-    n = memory.place[0]
-    mean = memory.running[1] / (memory.running[0] + 1)
-    for i in range(n):
-        near[i] = exp(-_squared_distance(rows.x[b], memory.kept_x[i]) / (NARROW * width))
-    for power in (1, 5):
-        total = sum_y = sum_first = sum_second = 0.0
-        for i in range(n):
-            w = near[i] if power == 1 else near[i] ** 5
-            total += w
-            sum_y += w * memory.kept_y[i, 0]
-            sum_first += w * memory.kept_y[i, 1]
-            sum_second += w * memory.kept_y[i, 2]
-        f[h] = two[0] + sum_first / (total + 0.5)
-        f[h + 1] = two[1] + sum_second / (total + 0.5)
-        f[h + 2] = (sum_y + 0.3 * mean) / (total + 0.3)
-        h += 3
-    f[h] = (sum_y + rows.votes[b, 0] + 0.05 * mean) / (total + rows.votes[b, 1] + 0.05)
-    f[h + 1], f[h + 2] = mean, memory.running[2]
-
-
-@compiled
-def _polynomial(R: Array, S: Array, length: float, w: Array) -> None:
-    """The weights of ML-Poly."""
+    m = memory.rows.shape[1] - 4
+    x = work.Z[m + 2 : 2 * m + 2]
     total = 0.0
-    for h in range(len(R)):
-        w[h] = max(R[h], 0.0) / (4 * length**4 + S[h])
+    sum_y = 0.0
+    sum_first = 0.0
+    sum_source = 0.0
+    for i in range(memory.place[0]):
+        row = memory.rows[i]
+        work.near[i] = exp(-_squared_distance(x, row[:m]) / (NARROW * width))
+        vote = work.near[i] ** 5
+        total += vote
+        sum_y += vote * row[m]
+        sum_first += vote * row[m + 1]
+        sum_source += vote * row[m + 2]
+    mean = memory.running[1] / (memory.running[0] + 1)
+    f[h] = first + memory.offsets[0]
+    f[h + 1] = source + memory.offsets[1]
+    f[h + 2] = first + sum_first / (total + 0.5)
+    f[h + 3] = source + sum_source / (total + 0.5)
+    f[h + 4] = (sum_y + 0.3 * mean) / (total + 0.3)
+    f[h + 5] = memory.running[2]
+
+
+@compiled
+def _polynomial(mix: Array, w: Array) -> None:
+    """The weights of ML-Poly by regrets and their squares, every regret PRIOR_REGRET of the squared range ahead.
+
+    Regrets that are none but for rounding then give equal weights but for rounding.
+    """
+    total = 0.0
+    for h in range(len(w)):
+        w[h] = max(mix[0, h] + PRIOR_REGRET, 0.0) / (4.0 + mix[1, h])
         total += w[h]
-    for h in range(len(R)):
-        w[h] = w[h] / total if total > 0 else 1 / len(R)
+    for h in range(len(w)):
+        w[h] = w[h] / total if total > 0 else 1 / len(w)
 
 
 @compiled
-def _mix(memory: Memory, f: Array, low: float, high: float, weights: Array, mixed: Array, last: Array) -> None:
-    """What the two mixtures and the two stacks predict, and the weights of these four."""
-    length = high - low
-    _polynomial(memory.R, memory.S, length, weights[0])
-    weigh(memory.L, 1 / (2 * length**2), weights[1])
-    base = min(max(dot(weights[0], f), low), high)
-    mixed[0], mixed[1] = base, min(max(dot(weights[1], f), low), high)
-    for k in range(len(memory.stack_a)):
-        value = base
-        for h in range(len(f)):
-            value += memory.stack_a[k, h] * (f[h] - base)
-        mixed[2 + k] = min(max(value, low), high)
-    _polynomial(memory.last_R, memory.last_S, length, last)
-
-
-@compiled
-def _usual(memory: Memory) -> float:
-    """Half the deviation of the labels so far; the sources' counts as ten labels."""
-    n, total = memory.running[0], memory.running[1]
-    squares = memory.running[3] - total * total / max(n, 1.0)
-    return 0.5 * sqrt((max(squares, 0.0) + 10.0) / (n + 10.0))
+def _mix(targets: Targets, memory: Memory, f: Array, low: float, high: float, work: Work) -> None:
+    """What the two mixtures and the stack predict, and the weights of these three."""
+    _polynomial(memory.mix, work.weights)
+    base = min(max(dot(work.weights, f), low), high)
+    away = work.Z[targets.d[STACK] :]
+    for h in range(len(f)):
+        away[h] = f[h] - base
+    _fit(targets, memory, work, STACK)
+    weigh(memory.mix[2], 0.5, work.weights)
+    work.mixed[0] = base
+    work.mixed[1] = min(max(dot(work.weights, f), low), high)
+    work.mixed[2] = min(max(base + work.fits[targets.q[STACK]], low), high)
+    _polynomial(memory.last, work.last)
 
 
 @compiled
 def _spread(memory: Memory, near: Array) -> float:
     """The local scale of a miss: those of close rows, drawn to the mean miss."""
-    total, votes = SMOOTH * float(memory.miss[0]), SMOOTH
+    total = SMOOTH * float(memory.miss[0])
+    votes = SMOOTH
+    miss = memory.rows.shape[1] - 1
     for i in range(memory.place[0]):
-        total += near[i] * memory.kept_y[i, 3]
+        total += near[i] * memory.rows[i, miss]
         votes += near[i]
-    return max(total / votes, LEAST)
+    return float(max(total / votes, LEAST))
+
+
+# -- what is learned of a label --------------------------------------------------------------------------------------
 
 
 @compiled
-def track(coverage: Array, score: float, quantile: Array, top: Array) -> None:
-    """Quantiles of the scores (a miss over its usual size): up where an interval missed, down by less elsewhere."""
-    top[0] = max(FADE * top[0], score)
+def _count(
+    memory: Memory, coverage: Array, f: Array, prediction: float, spread: float, y: float
+) -> None:
+    """Labels, those inside of intervals, and large misses: beyond half the deviation of the labels so far.
+
+    Of that deviation the sources' counts as ten labels.
+    """
+    n = memory.running[0]
+    total = memory.running[1]
+    squares = memory.running[3] - total * total / max(n, 1.0)
+    usual = 0.5 * sqrt((max(squares, 0.0) + 10.0) / (n + 10.0))
+    memory.counts[0] += 1
+    if abs(prediction - y) > usual:
+        memory.counts[1] += 1
+    for h in range(len(f)):
+        if abs(f[h] - y) > usual:
+            memory.counts[2 + h] += 1
+    for c in range(len(coverage)):
+        if abs(prediction - y) <= memory.quantile[c] * spread:
+            memory.covered[c] += 1
+
+
+@compiled
+def track(coverage: Array, score: float, counted: float, quantile: Array, top: Array) -> None:
+    """Quantiles of the scores (a miss over its usual size): up where an interval missed, down by less elsewhere.
+
+    Steps are in proportion to the largest score, in which a score counts as `counted`.
+    """
+    top[0] = max(FADE * top[0], counted)
     for c in range(len(coverage)):
         missed = 1.0 if score > quantile[c] else 0.0
         quantile[c] = max(quantile[c] + STEP * top[0] * (missed - (1 - coverage[c])), 0.0)
 
 
 @compiled
-def _regret(R: Array, S: Array, f: Array, prediction: float, y: float) -> None:
-    for h in range(len(R)):
-        r = 2 * (prediction - y) * (prediction - f[h])
-        R[h] += r
-        S[h] += r * r
+def _widen(limits: Array, y: float) -> float:
+    """y, or the end of what the range of y (low, high) may become by one label."""
+    most = GROWTH * (limits[1] - limits[0])
+    return float(min(max(y, limits[0] - most), limits[1] + most))
 
 
 @compiled
-def _recursive_step(P: Array, z: Array, noise: float, keep: float, largest: float, gain: Array) -> float:
-    """Recursive least squares of one row: P z into `gain`, P -= P z z' P/s, and s = keep noise + z' P z.
-
-    With keep < 1 labels fade: P grows by 1/keep, up to the trace `largest`. By rounding z' P z can be below zero.
-    """
-    D = len(P)
-    for i in range(D):
-        gain[i] = dot(P[i], z)
-    s = keep * noise + max(dot(z, gain), 0.0)
-    for i in range(D):
-        for j in range(D):
-            P[i, j] -= gain[i] * gain[j] / s
-    if keep < 1:
-        trace = 0.0
-        for i in range(D):
-            trace += P[i, i]
-        scale = min(1 / keep, largest / trace)
-        for i in range(D):
-            for j in range(D):
-                P[i, j] *= scale
-    return s
+def _regret(
+    mix: Array, f: Array, prediction: float, y: float, length: float, change: float
+) -> None:
+    """Regrets and their squares, in lengths of the range; change: how many old lengths the new one has."""
+    for h in range(len(f)):
+        r = 2 * ((prediction - y) / length) * ((prediction - f[h]) / length)
+        mix[0, h] = (mix[0, h] + r) / (change * change)
+        mix[1, h] = (mix[1, h] + r * r) / (change * change) / (change * change)
 
 
-@compiled(makes=True)
+@compiled
 def _weigh(
-    memory: Memory, f: Array, mixed: Array, prediction: float, y: float, low: float, high: float, noise: float,
-    gain: Array,
+    memory: Memory, f: Array, mixed: Array, prediction: float, y: float, learned: float, low: float, high: float
 ) -> None:  # fmt: skip
-    """The mixtures learn y, clipped to the range that was known before it; the stacks learn it as it is."""
+    """The mixtures learn y, clipped to the range that was known before it; the range grows to `learned`."""
+    length = high - low
     if memory.running[0] == 0:
-        memory.loss[1] = high - low
-    memory.loss[0] += (y - prediction) ** 2
+        memory.loss[1] = length
     inside = min(max(y, low), high)
-    _regret(memory.last_R, memory.last_S, mixed, prediction, inside)
-    H, base = len(f), mixed[0]
-    away = np.empty(H)
-    for h in range(H):
-        away[h] = f[h] - base
-    for k in range(len(memory.stack_a)):
-        a, P, missed, reach = memory.stack_a[k], memory.stack_P[k], y - base, 0.0
-        for h in range(H):
-            missed -= a[h] * away[h]
-            reach += sqrt(max(P[h, h], 0.0)) * abs(away[h])
-        # a row that would leave little but rounding in P counts for less
-        s = _recursive_step(P, away, max(noise, ROUNDING * reach * reach), 1.0, 0.0, gain)
-        for h in range(H):
-            a[h] += gain[h] / s * missed
-    _regret(memory.R, memory.S, f, base, inside)
-    for h in range(H):
-        memory.L[h] += (f[h] - inside) ** 2
-        memory.loss[2 + h] += (f[h] - y) ** 2
-
-
-@compiled(makes=True)
-def _learn(rows: Rows, b: int, memory: Memory, f: Array, y: float, noise: float, largest: float, gain: Array) -> None:
-    """All regressions, and those of levels and scales; f: heads that are not clipped."""
-    h, G, line = 0, rows.trees.shape[1] + 1, np.ones(2)
-    for s in range(len(memory.P)):
-        z, M = rows.linear[b] if s == 0 else rows.kernel[b], memory.M[s]
-        variance = _recursive_step(memory.P[s], z, noise, KEEP[s], largest, gain)
-        for i in range(len(M)):
-            step = (y - f[h]) / variance
-            for j in range(len(z)):
-                M[i, j] += step * gain[j]
-            h += 1
-    for s in range(len(KEEP_LEVEL)):
-        for g in range(G):
-            line[1] = rows.trees[b, g] if g < G - 1 else rows.source[b]
-            variance = _recursive_step(memory.level_P[s, g], line, noise, KEEP_LEVEL[s], LARGEST_LEVEL, gain)
-            for j in range(2):
-                memory.level_a[s, g, j] += (y - f[h]) / variance * gain[j]
-            h += 1
+    memory.loss[0] += (y - prediction) ** 2
+    memory.loss[2] += 2 * abs(y - inside) * length
+    memory.range[0] = min(memory.range[0], learned)
+    memory.range[1] = max(memory.range[1], learned)
+    change = (1 + 2 * MARGIN) * (memory.range[1] - memory.range[0]) / length
+    for h in range(len(f)):
+        memory.mix[2, h] = (memory.mix[2, h] + ((f[h] - inside) / length) ** 2) / (change * change)
+        memory.loss[3 + h] += (f[h] - y) ** 2
+    _regret(memory.mix, f, mixed[0], inside, length, change)
+    _regret(memory.last, mixed, prediction, inside, length, change)
 
 
 @compiled
-def _remember(rows: Rows, b: int, memory: Memory, y: float, inner: float, miss: float) -> None:
-    """Offsets, running means, the kept rows, the range of y."""
-    running, at, first, second = memory.running, memory.place[1], y - rows.trees[b, 0], y - rows.source[b]
+def _learn(
+    targets: Targets, memory: Memory, work: Work, learned: float, y: float, noise: float
+) -> None:
+    """A pending row of every regression (the stack's is of the mixture, `learned`), and those of levels and scales."""
+    room = len(memory.G) // targets.d[STACK + 1]
+    h = 0
+    for s in range(STACK + 1):
+        d = targets.d[s]
+        q = targets.q[s]
+        d_end = targets.d[s + 1]
+        q_end = targets.q[s + 1]
+        z = work.Z[d:d_end]
+        symmetric_rows(targets.P[s], work.Z.reshape((1, -1)), 1, d, work.Pz.reshape((1, -1)))
+        for i in range(q, q_end):  # in the place of the fits, which are not asked for again
+            if s == STACK:
+                work.fits[i] = learned - work.mixed[0] - work.fits[i]
+            else:
+                work.fits[i] = y - work.raw[h]
+                h += 1
+        learn_row(
+            memory.G[room * d : room * d_end], memory.E[room * q : room * q_end], memory.place[2], z,
+            work.Pz[d:d_end], work.fits[q:q_end], noise, work.along[s], targets.diagonal[d:d_end], targets.top[s],
+        )  # fmt: skip
+    memory.place[2] += 1
+    outputs = work.outputs
+    for i in range(len(memory.level)):
+        keep = 1.0 if i < len(outputs) else FADED
+        _learn_level(memory.level[i], outputs[i % len(outputs)], y - work.raw[h], noise, keep)
+        h += 1
+
+
+@compiled
+def _learn_level(level: Array, g: float, missed: float, noise: float, keep: float) -> None:
+    """Recursive least squares of [1, g]; with keep < 1 labels fade: P grows by 1/keep, up to a trace."""
+    first = level[0] + level[1] * g
+    second = level[1] + level[2] * g
+    s = keep * noise + max(first + second * g, 0.0)
+    level[0] -= first * first / s
+    level[1] -= first * second / s
+    level[2] -= second * second / s
+    if keep < 1:
+        scale = min(1 / keep, LARGEST_LEVEL / (level[0] + level[2]))
+        for i in range(3):
+            level[i] *= scale
+    level[3] += missed / s * first
+    level[4] += missed / s * second
+
+
+@compiled
+def _remember(memory: Memory, work: Work, kept: int, y: float, miss: float) -> None:
+    """Running means and the kept rows."""
+    memory.miss[1] += 1
+    memory.miss[0] += (miss - memory.miss[0]) / min(memory.miss[1], RECENT)
+    running = memory.running
+    first = y - work.outputs[1]
+    second = y - work.outputs[0]
     running[0] += 1
     running[1] += y
     running[3] += y * y
     running[2] += max(0.2, 1 / (running[0] + 0.5)) * (y - running[2])
-    for k in range(2):
-        rate = 1 / (running[0] + 2) if k == 0 else max(0.05, 1 / (running[0] + 2))
-        memory.offsets[k, 0] += rate * (first - memory.offsets[k, 0])
-        memory.offsets[k, 1] += rate * (second - memory.offsets[k, 1])
-    for j in range(rows.x.shape[1]):
-        memory.kept_x[at, j] = rows.x[b, j]
-    memory.kept_y[at, 0], memory.kept_y[at, 1], memory.kept_y[at, 2], memory.kept_y[at, 3] = y, first, second, miss
-    memory.place[0] = min(memory.place[0] + 1, len(memory.kept_x))
-    memory.place[1] = (at + 1) % len(memory.kept_x)
-    memory.range[0], memory.range[1] = min(memory.range[0], inner), max(memory.range[1], inner)
+    rate = max(0.05, 1 / (running[0] + 2))
+    memory.offsets[0] += rate * (first - memory.offsets[0])
+    memory.offsets[1] += rate * (second - memory.offsets[1])
+    at = memory.place[1]
+    row = memory.rows[at]
+    m = len(row) - 4
+    for j in range(m):
+        row[j] = work.Z[m + 2 + j]
+    row[m] = y
+    row[m + 1] = first
+    row[m + 2] = second
+    row[m + 3] = miss
+    memory.place[0] = max(memory.place[0], at + 1)
+    memory.place[1] = (at + 1) % kept

@@ -1,8 +1,9 @@
-"""Loops that others are made of: products of two rows, the best of a row, weights by losses, a row times a matrix.
+"""Loops that others are made of: products with rows, the best of a row, weights by losses, and the preprocessing.
 
-A row times a large matrix is bound by memory, so several distant places are read at once: a processor fetches ahead
-along each of a few streams, and four of them come faster than the one that the BLAS reads for a single row. Twins in
-NumPy: `z @ M`, `M @ z`, and `P @ x` with P made of its upper triangle.
+Products with a large matrix are bound by memory for one row, so several distant places are read at once: a processor
+fetches ahead along each of a few streams. Of some rows each part of the matrix is read once, and every row takes its
+own sums in the order in which it would alone. Twins in NumPy: `Z @ M`, `Z @ L.T`, and `Z @ P` with P made of its upper
+triangle.
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ import numpy as np
 from hedgerow.core.arrays import Array
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
+
+# the steps of preprocessing, as `core.preprocess` numbers them, and its constants
+CENTRE, ZSCORE, FILL, TARGET_ONLY, SCALE, UNIT, SIGNED_SQRT, ROW_MINMAX = range(8)
+CONSTANT = 1e-13
+LARGEST_Z = 3.0
 
 
 @compiled(fastmath=SUMS)
@@ -26,17 +32,20 @@ def dot(a: Array, b: Array) -> float:
 @compiled
 def best(f: Array) -> int:
     """argmax f, the lowest of equals."""
-    at, top = 0, f[0]
+    at = 0
+    top = f[0]
     for k in range(1, len(f)):
         if f[k] > top:
-            at, top = k, f[k]
+            at = k
+            top = f[k]
     return at
 
 
 @compiled
 def weigh(loss: Array, eta: float, p: Array) -> None:
     """p_e = exp(-eta L_e) / sum (Eq. 8 and 9 of the paper, with eta = ln(1/beta))."""
-    least, total = loss[0], 0.0
+    least = loss[0]
+    total = 0.0
     for e in range(1, len(p)):
         least = min(least, loss[e])
     for e in range(len(p)):
@@ -60,14 +69,78 @@ def add_row_product(z: Array, M: Array, sign: float, out: Array) -> None:
     d, q = M.shape
     h = d // 4
     for i in range(h):
-        a, b, c, e = sign * z[i], sign * z[i + h], sign * z[i + 2 * h], sign * z[i + 3 * h]
-        r, s, t, u = M[i], M[i + h], M[i + 2 * h], M[i + 3 * h]
+        a = sign * z[i]
+        b = sign * z[i + h]
+        c = sign * z[i + 2 * h]
+        e = sign * z[i + 3 * h]
+        r = M[i]
+        s = M[i + h]
+        t = M[i + 2 * h]
+        u = M[i + 3 * h]
         for j in range(q):
             out[j] += a * r[j] + b * s[j] + c * t[j] + e * u[j]
     for i in range(4 * h, d):
-        a, r = sign * z[i], M[i]
+        a = sign * z[i]
+        r = M[i]
         for j in range(q):
             out[j] += a * r[j]
+
+
+@compiled(fastmath=SUMS)
+def rows_times(X: Array, n: int, at: int, M: Array, out: Array, first: int) -> None:
+    """out += X M (M: d x q) for n rows: X from column `at`, out from column `first`; four quarters of M in turn."""
+    d, q = M.shape
+    h = d // 4
+    for i in range(h):
+        r = M[i]
+        s = M[i + h]
+        t = M[i + 2 * h]
+        u = M[i + 3 * h]
+        for k in range(n):
+            o = out[k, first : first + q]
+            a = X[k, at + i]
+            b = X[k, at + i + h]
+            c = X[k, at + i + 2 * h]
+            e = X[k, at + i + 3 * h]
+            for j in range(q):
+                o[j] += a * r[j] + b * s[j] + c * t[j] + e * u[j]
+    for i in range(4 * h, d):
+        r = M[i]
+        for k in range(n):
+            o = out[k, first : first + q]
+            a = X[k, at + i]
+            for j in range(q):
+                o[j] += a * r[j]
+
+
+@compiled(fastmath=SUMS)
+def rows_dots(X: Array, n: int, L: Array, out: Array) -> None:
+    """out = X L' for n rows (L: q x d), one row of each quarter of L at a time.
+
+    Where q is no multiple of four, some are computed twice, so that all are summed in the same order.
+    """
+    q, d = L.shape
+    h = (q + 3) // 4
+    for i in range(h):
+        i1 = min(i + h, q - 1)
+        i2 = min(i + 2 * h, q - 1)
+        i3 = min(i + 3 * h, q - 1)
+        r = L[i]
+        s = L[i1]
+        t = L[i2]
+        u = L[i3]
+        for k in range(n):
+            x = X[k, :d]
+            a = b = c = e = 0.0
+            for j in range(d):
+                a += r[j] * x[j]
+                b += s[j] * x[j]
+                c += t[j] * x[j]
+                e += u[j] * x[j]
+            out[k, i] = a
+            out[k, i1] = b
+            out[k, i2] = c
+            out[k, i3] = e
 
 
 @compiled(fastmath=SUMS)
@@ -76,54 +149,288 @@ def product_row(M: Array, z: Array, out: Array, first: int = 0) -> None:
 
     Where q is no multiple of four, some rows are computed twice, so that all are summed in the same order.
     """
-    q, z = len(M), z[first:]
+    q = len(M)
+    z = z[first:]
     h = (q + 3) // 4
     for i in range(h):
-        i1, i2, i3 = min(i + h, q - 1), min(i + 2 * h, q - 1), min(i + 3 * h, q - 1)
-        r, s, t, u = M[i, first:], M[i1, first:], M[i2, first:], M[i3, first:]
+        i1 = min(i + h, q - 1)
+        i2 = min(i + 2 * h, q - 1)
+        i3 = min(i + 3 * h, q - 1)
+        r = M[i, first:]
+        s = M[i1, first:]
+        t = M[i2, first:]
+        u = M[i3, first:]
         a = b = c = e = z.dtype.type(0)
         for j in range(len(z)):
             a += r[j] * z[j]
             b += s[j] * z[j]
             c += t[j] * z[j]
             e += u[j] * z[j]
-        out[i], out[i1], out[i2], out[i3] = a, b, c, e
+        out[i] = a
+        out[i1] = b
+        out[i2] = c
+        out[i3] = e
+
+
+@compiled
+def symmetric_rows(P: Array, Z: Array, n: int, at: int, out: Array) -> None:
+    """Z P for n rows, both from column `at`, P symmetric, of its upper triangle."""
+    d = len(P)
+    for k in range(n):
+        for i in range(at, at + d):
+            out[k, i] = 0.0
+    for i in range(0, d, 4):
+        for k in range(n):
+            _strip(P, i, Z[k, at : at + d], out[k, at : at + d])
 
 
 @compiled(fastmath=SUMS)
-def symmetric_row(P: Array, x: Array, y: Array) -> None:
-    """P x into y, P symmetric, of its upper triangle; four rows in turn serve as rows and as columns.
+def _strip(P: Array, i: int, x: Array, y: Array) -> None:
+    """What rows i to i + 3 of P add to P x: they are four columns too."""
+    end = min(i + 4, len(x))
+    for a in range(i, end):
+        row = P[a]
+        y[a] += row[a] * x[a]
+        for b in range(a + 1, end):
+            y[a] += row[b] * x[b]
+            y[b] += row[b] * x[a]
+    if end < len(x):
+        _four_rows(P, i, x, y)
 
-    Read once in the order of memory, it comes faster than by BLAS (dsymv) where P is in no cache.
+
+@compiled(fastmath=SUMS)
+def _four_rows(P: Array, i: int, x: Array, y: Array) -> None:
+    """What rows i to i + 3 of P, right of these columns, add to P x."""
+    end = i + 4
+    p0 = P[i, end:]
+    p1 = P[i + 1, end:]
+    p2 = P[i + 2, end:]
+    p3 = P[i + 3, end:]
+    x0 = x[i]
+    x1 = x[i + 1]
+    x2 = x[i + 2]
+    x3 = x[i + 3]
+    right = x[end:]
+    below = y[end:]
+    y0 = 0.0
+    y1 = 0.0
+    y2 = 0.0
+    y3 = 0.0
+    for j in range(len(right)):
+        a = p0[j]
+        b = p1[j]
+        c = p2[j]
+        e = p3[j]
+        r = right[j]
+        y0 += a * r
+        y1 += b * r
+        y2 += c * r
+        y3 += e * r
+        below[j] += x0 * a + x1 * b + x2 * c + x3 * e
+    y[i] += y0
+    y[i + 1] += y1
+    y[i + 2] += y2
+    y[i + 3] += y3
+
+
+@compiled(fastmath=SUMS)
+def fold(P: Array, M: Array, G: Array, E: Array, n: int) -> None:
+    """The first n pending rows go into P (its upper triangle) and M: P -= G' G, M += G' E; four of them at a time."""
+    d = len(P)
+    for k in range(0, n, 4):
+        if k + 4 <= n:
+            for i in range(0, d, 4):
+                _fold_four(P, G, i, k)
+        for i in range(d):
+            m = M[i]
+            for r in range(k, min(k + 4, n)):
+                a = G[r, i]
+                g = G[r]
+                e = E[r]
+                for j in range(i, min(i // 4 * 4 + 4, d) if k + 4 <= n else d):
+                    P[i, j] -= a * g[j]
+                for j in range(len(m)):
+                    m[j] += a * e[j]
+
+
+@compiled(fastmath=SUMS)
+def _fold_four(P: Array, G: Array, i: int, k: int) -> None:
+    """P -= G' G by rows k to k + 3 of G, in rows i to i + 3 of P right of these columns."""
+    begin = i + 4
+    if begin >= len(P):
+        return
+    g0 = G[k, begin:]
+    g1 = G[k + 1, begin:]
+    g2 = G[k + 2, begin:]
+    g3 = G[k + 3, begin:]
+    p0 = P[i, begin:]
+    p1 = P[i + 1, begin:]
+    p2 = P[i + 2, begin:]
+    p3 = P[i + 3, begin:]
+    a0 = G[k, i]
+    a1 = G[k + 1, i]
+    a2 = G[k + 2, i]
+    a3 = G[k + 3, i]
+    b0 = G[k, i + 1]
+    b1 = G[k + 1, i + 1]
+    b2 = G[k + 2, i + 1]
+    b3 = G[k + 3, i + 1]
+    c0 = G[k, i + 2]
+    c1 = G[k + 1, i + 2]
+    c2 = G[k + 2, i + 2]
+    c3 = G[k + 3, i + 2]
+    e0 = G[k, i + 3]
+    e1 = G[k + 1, i + 3]
+    e2 = G[k + 2, i + 3]
+    e3 = G[k + 3, i + 3]
+    for j in range(len(p0)):
+        r = g0[j]
+        s = g1[j]
+        t = g2[j]
+        u = g3[j]
+        p0[j] -= a0 * r + a1 * s + a2 * t + a3 * u
+        p1[j] -= b0 * r + b1 * s + b2 * t + b3 * u
+        p2[j] -= c0 * r + c1 * s + c2 * t + c3 * u
+        p3[j] -= e0 * r + e1 * s + e2 * t + e3 * u
+
+
+@compiled(fastmath=SUMS)
+def to_unit(z: Array) -> None:
+    """A row over its length, in place; a zero row stays zero. Gaps count as its other numbers do on average."""
+    square = 0.0
+    for j in range(len(z)):
+        square += z[j] * z[j]
+    if square != square:
+        there = 0
+        square = 0.0
+        for j in range(len(z)):
+            if z[j] == z[j]:
+                there += 1
+                square += z[j] * z[j]
+        square *= len(z) / max(there, 1)
+    length = np.sqrt(square)
+    if length > 0.0:
+        for j in range(len(z)):
+            z[j] /= length
+
+
+@compiled
+def prepare(
+    steps: Array, shared: Array, length: float, running: Array, x: Array, out: Array, learned: bool
+) -> None:
+    """A row behind all steps of the preprocessing, by the statistics before it, which it moves if it is `learned`.
+
+    steps: a row for each with its kind, its first column, how many columns, where its numbers are in `running` (n,
+    total and squares; of target-only columns the shift too), and in `shared` (the shift, or what rows are divided by).
+    n is one number, or with gaps (`fill`, target-only columns) one a column. length: of a target-only column.
     """
-    d = len(x)
-    for i in range(d):
-        y[i] = 0.0
-    for i in range(0, d, 4):
-        end = i + 4 if i + 4 < d else d
-        for k in range(i, end):
-            row = P[k]
-            y[k] += row[k] * x[k]
-            for m in range(k + 1, end):
-                y[k] += row[m] * x[m]
-                y[m] += row[m] * x[k]
-        if end == d:
-            break
-        p0, p1, p2, p3 = P[i, end:], P[i + 1, end:], P[i + 2, end:], P[i + 3, end:]
-        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-        right, below = x[end:], y[end:]
-        y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(len(right)):
-            a, b, c, e, r = p0[j], p1[j], p2[j], p3[j], right[j]
-            y0 += a * r
-            y1 += b * r
-            y2 += c * r
-            y3 += e * r
-            below[j] += x0 * a + x1 * b + x2 * c + x3 * e
-        y[i] += y0
-        y[i + 1] += y1
-        y[i + 2] += y2
-        y[i + 3] += y3
+    for j in range(len(x)):
+        out[j] = x[j]
+    for k in range(len(steps)):
+        kind = steps[k, 0]
+        m = steps[k, 2]
+        z = out[steps[k, 1] : steps[k, 1] + m]
+        at = steps[k, 3]
+        base = shared[steps[k, 4] : steps[k, 4] + m]
+        if kind == UNIT:
+            to_unit(z)
+        elif kind == SIGNED_SQRT:
+            for j in range(m):
+                z[j] = np.sqrt(z[j]) if z[j] > 0.0 else -np.sqrt(-z[j])
+        elif kind == ROW_MINMAX:
+            _minmax(z)
+        elif kind == SCALE:
+            for j in range(m):
+                z[j] /= base[j]
+        elif kind < FILL:
+            total = running[at + 1 : at + 1 + m]
+            _by_mean(
+                z,
+                kind,
+                base,
+                running[at : at + 1],
+                total,
+                running[at + 1 + m : at + 1 + 2 * m],
+                learned,
+            )
+        else:
+            total = running[at + m : at + 2 * m]
+            if kind == TARGET_ONLY:
+                base = running[at + 3 * m : at + 4 * m]
+            _with_gaps(
+                z,
+                kind,
+                base,
+                running[at : at + m],
+                total,
+                running[at + 2 * m : at + 3 * m],
+                learned,
+                length,
+            )
+
+
+@compiled
+def _minmax(z: Array) -> None:
+    low = high = z[0]
+    for j in range(len(z)):
+        low = min(low, z[j])
+        high = max(high, z[j])
+    span = high - low if high > low else 1.0
+    for j in range(len(z)):
+        z[j] = (z[j] - low) / span
+
+
+@compiled
+def _by_mean(
+    z: Array, kind: int, shift: Array, n: Array, total: Array, squares: Array, learned: bool
+) -> None:
+    """`centre` and `zscore`."""
+    count = n[0]
+    for j in range(len(z)):
+        d = z[j] - shift[j]
+        mean = total[j] / count
+        z[j] = d - mean
+        if kind == ZSCORE:
+            sd = np.sqrt(max(squares[j] / count - mean * mean, 0.0))
+            if sd > CONSTANT * abs(shift[j]):
+                z[j] /= sd
+        if learned:
+            total[j] += d
+            squares[j] += d * d
+    if learned:
+        n[0] += 1.0
+
+
+@compiled
+def _with_gaps(
+    z: Array,
+    kind: int,
+    shift: Array,
+    n: Array,
+    total: Array,
+    squares: Array,
+    learned: bool,
+    length: float,
+) -> None:
+    """`fill` and target-only columns; the first value of a column of which nothing is known becomes its shift."""
+    for j in range(len(z)):
+        x = z[j]
+        count = max(n[j], 1.0)
+        mean = total[j] / count
+        if kind == FILL:
+            z[j] = x if x == x else shift[j] + mean
+        else:
+            sd = np.sqrt(max(squares[j] / count - mean * mean, 0.0))
+            varies = sd > CONSTANT * abs(shift[j])
+            score = (x - shift[j] - mean) / sd if x == x and varies else 0.0
+            z[j] = length * min(max(score, -LARGEST_Z), LARGEST_Z)
+        if learned and x == x:
+            if n[j] == 0.0:
+                shift[j] = x
+            d = x - shift[j]
+            n[j] += 1.0
+            total[j] += d
+            squares[j] += d * d
 
 
 def times(Z: Array, M: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.kernels import FLOOR, PART
+from hedgerow.kernels import FARTHEST, FLOOR, PART
 from hedgerow.kernels.compiled import compiled
 
 TRUST = 0.3  # what a row of a source counts in a leaf, against one of the target
@@ -50,7 +50,8 @@ class Trees(NamedTuple):
 def _columns(trees: Trees, x: Array, out: Array) -> None:
     """The columns of one row."""
     for c in range(len(out)):
-        a, width = trees.first[c], trees.width[c]
+        a = trees.first[c]
+        width = trees.width[c]
         if width == 1:
             out[c] = x[a]
             continue
@@ -82,36 +83,73 @@ def log_scores(p: Array) -> None:
         p[k] -= total / len(p)
 
 
-@compiled(makes=True)
-def tree_rows(trees: Trees, X: Array, F: Array, leaves: Array) -> None:
-    """Of rows: scores of the boosted heads (B x heads x K, classes beyond K0 at the floor) and leaves of the forest.
+@compiled
+def boosted_row(trees: Trees, x: Array, columns: Array, raw: Array) -> None:
+    """Of one row the columns, and the sums of each boosted head and class (heads x K0): baseline and trees' leaves."""
+    heads, known = raw.shape
+    _columns(trees, x, columns)
+    for h in range(heads):
+        for k in range(known):
+            raw[h, k] = trees.baseline[h, k]
+    for t in range(len(trees.head)):
+        raw[trees.head[t], trees.label[t]] += trees.threshold[
+            _leaf(trees, trees.starts[t], columns)
+        ]
 
-    Forests compare in single precision, as scikit-learn's do.
+
+@compiled
+def tree_row(trees: Trees, given: Array, F: Array, leaves: Array, work: Array) -> None:
+    """Of one row: scores of the boosted heads (heads x K, classes beyond K0 at the floor) and leaves of the forest.
+
+    Forests compare in single precision, as scikit-learn's do. `work` is room for columns + heads x K0 numbers.
     """
     heads, known = trees.baseline.shape
-    boosted, columns = len(trees.head), len(trees.first)
-    x, raw = np.empty(columns), np.empty((heads, known))
-    for r in range(len(X)):
-        _columns(trees, X[r], x)
-        for h in range(heads):
-            for k in range(known):
-                raw[h, k] = trees.baseline[h, k]
-        for t in range(boosted):
-            raw[trees.head[t], trees.label[t]] += trees.threshold[_leaf(trees, trees.starts[t], x)]
-        for h in range(heads):
-            top, total = raw[h, 0], 0.0
-            for k in range(1, known):
-                top = max(top, raw[h, k])
-            for k in range(known):
-                total += np.exp(raw[h, k] - top)
-            for k in range(F.shape[2]):
-                F[r, h, k] = np.exp(raw[h, k] - top) / total if k < known else 0.0
-            log_scores(F[r, h])
-        for c in range(columns):
-            x[c] = LARGE if x[c] > LARGE else -LARGE if x[c] < -LARGE else x[c]
-            x[c] = np.float32(x[c])
-        for t in range(leaves.shape[1]):
-            leaves[r, t] = int(trees.threshold[_leaf(trees, trees.starts[boosted + t], x)])
+    boosted = len(trees.head)
+    columns = len(trees.first)
+    x = work[:columns]
+    raw = work[columns : columns + heads * known].reshape((heads, known))
+    boosted_row(trees, given, x, raw)
+    for h in range(heads):
+        softmax(raw[h], F[h])
+        log_scores(F[h])
+    for c in range(columns):
+        x[c] = LARGE if x[c] > LARGE else -LARGE if x[c] < -LARGE else x[c]
+        x[c] = np.float32(x[c])
+    for t in range(len(leaves)):
+        leaves[t] = int(trees.threshold[_leaf(trees, trees.starts[boosted + t], x)])
+
+
+@compiled
+def softmax(raw: Array, out: Array) -> None:
+    """exp(raw) over its sum; classes that raw does not have get 0."""
+    top = raw[0]
+    total = 0.0
+    for k in range(1, len(raw)):
+        top = max(top, raw[k])
+    for k in range(len(raw)):
+        total += np.exp(raw[k] - top)
+    for k in range(len(out)):
+        out[k] = np.exp(raw[k] - top) / total if k < len(raw) else 0.0
+
+
+@compiled
+def level_scores(
+    W: Array, centre: Array, deviation: Array, x: Array, out: Array, work: Array
+) -> None:
+    """Scores of a logistic regression with weights W (K0 x 1 + m) of columns in deviations from their centre.
+
+    A gap is 0, and outliers are shortened. `work` is room for K0 numbers.
+    """
+    raw = work[: len(W)]
+    for k in range(len(W)):
+        raw[k] = W[k, 0]
+    for j in range(len(x)):
+        z = (x[j] - centre[j]) / deviation[j]
+        z = min(max(z, -FARTHEST), FARTHEST) if z == z else 0.0
+        for k in range(len(W)):
+            raw[k] += z * W[k, 1 + j]
+    softmax(raw, out)
+    log_scores(out)
 
 
 @compiled
@@ -128,8 +166,10 @@ def leaf_scores(
     (1 + trees) x K numbers.
     """
     heads, K = F.shape
-    n, known = sources.shape[1], sources.shape[2]
-    share, own = work[:K], work[K : (1 + len(leaves)) * K].reshape((len(leaves), K))
+    n = sources.shape[1]
+    known = sources.shape[2]
+    share = work[:K]
+    own = work[K : (1 + len(leaves)) * K].reshape((len(leaves), K))
     for t in range(len(leaves)):
         for k in range(K):
             own[t, k] = counts[leaves[t], k] if len(counts) else 0.0
@@ -147,7 +187,9 @@ def leaf_scores(
                 if k < known:
                     believed = 0.0
                     for s in range(n):
-                        believed += (1.0 if h == 0 or h == s + 1 else OTHERS) * sources[leaves[t], s, k]
+                        believed += (1.0 if h == 0 or h == s + 1 else OTHERS) * sources[
+                            leaves[t], s, k
+                        ]
                     share[k] += TRUST * believed + 1.0 / known
                 total += share[k]
             for k in range(K):
@@ -155,15 +197,3 @@ def leaf_scores(
         for k in range(K):
             F[h, k] /= len(leaves)
         log_scores(F[h])
-
-
-@compiled(makes=True)
-def tree_sums(trees: Trees, X: Array, out: Array) -> None:
-    """Of rows: the baseline of each head and the values of its trees' leaves, added up (B x heads): boosted numbers."""
-    x = np.empty(len(trees.first))
-    for r in range(len(X)):
-        _columns(trees, X[r], x)
-        for h in range(out.shape[1]):
-            out[r, h] = trees.baseline[h, 0]
-        for t in range(len(trees.head)):
-            out[r, trees.head[t]] += trees.threshold[_leaf(trees, trees.starts[t], x)]

@@ -6,7 +6,7 @@
 >>> clf = hedgerow.OnlineTransferClassifier("paio").fit_domains([domains["thin"], domains["tilted"]])
 >>> new = domains["shifted"]
 >>> with tempfile.TemporaryDirectory() as folder, LiveModel.create(folder + "/digits", clf) as live:
-...     answer = live.predict(new.X[0], id="a")
+...     answer = live.predict(new.X[0], ids="a")
 ...     live.label("a", new.y[0]).status, live.label("a", new.y[0]).status, live.label("b", 1).status
 ('learned', 'duplicate', 'unknown')
 """
@@ -24,12 +24,12 @@ from hedgerow.core.registry import Limits
 if TYPE_CHECKING:
     from hedgerow.events import LabelResult
     from hedgerow.live.model import Busy, LiveModel, Replaced
-    from hedgerow.live.writer import Answer, NumberAnswer
     from hedgerow.store import Closed, JournalError, Owned
+    from hedgerow.task import Answer, NumberAnswer
 
 _HOMES = {
     "live.model": ("Busy", "LiveModel", "Replaced"),
-    "live.writer": ("Answer", "NumberAnswer"),
+    "task": ("Answer", "NumberAnswer"),
     "store": ("Closed", "JournalError", "Owned"),
     "events": ("LabelResult",),
 }
@@ -48,9 +48,9 @@ class Settings(Limits):
     """How a live model keeps what it needs.
 
     label_timeout : seconds after which the label of an event is no longer awaited; None waits for ever. The row is then
-        used without a label, where the method can, and its features are dropped.
+        used without a label, where the method can; the event is complete then, and stays as others do.
     max_pending : events that may wait for their labels; one more, and the oldest expires as after a time-out.
-    keep_events : labelled and expired events that stay in the journal, for exports and for `hedgerow replay`.
+    keep_events : labelled and expired events that stay in the journal, for exports and for comparisons.
     snapshot_every : labels between two snapshots: recovery repeats at most so many.
     keep_seconds : such events older than this go, whatever `keep_events` says; None: age does not matter.
     max_bytes : the journal is kept below this, as far as events may go at all; None: only the others limit it.

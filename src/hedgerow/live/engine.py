@@ -1,6 +1,19 @@
 """What predicts, learns and counts, over a ledger of events, wherever the events are kept.
 
-`Writer` keeps them in a journal, `hedgerow run` without a journal (`run/engine.py`) in memory.
+| what runs                       | rules of events | what applies them                                          |
+|---------------------------------|-----------------|------------------------------------------------------------|
+| a live model, and `hedgerow run | `Ledger`        | this engine, over SQLite: `live/writer.py`                 |
+| --journal`, `hedgerow serve`    |                 |                                                            |
+| `hedgerow run` without one      | `MemoryLedger`  | this engine, over memory: `run/engine.py`                  |
+| Spark                           | `MemoryLedger`  | `spark/shard.py`, with models from `fleet/holder.py`       |
+| a fleet                         | none            | `fleet/holder.py`: labels come with their rows             |
+
+Spark cannot use this engine, for two reasons. An engine has one model, and a row is predicted when it is asked for. A
+shard has thousands of keys in a batch, and is fast only if their rows are one compiled call: it first decides by the
+rules what becomes of every row, then predicts and learns them all. And recovery is another. A live model must equal
+one that never stopped, to the last bit, so its journal keeps the steps, in blocks as they were, and repeats them after
+a snapshot. Spark gives a shard its state after the last whole batch and brings the next batch again, so that a shard
+keeps rows and labels, and no steps. A fleet, too, learns again the rows that no state of a key has.
 """
 
 from __future__ import annotations
@@ -14,8 +27,7 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.domains import as_frame
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.core.values import cells, plain
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.core.values import cells, is_row
 from hedgerow.events import (
     DUPLICATE,
     EXPIRED,
@@ -27,16 +39,15 @@ from hedgerow.events import (
     check_id,
     check_ids,
     digest_of,
+    label_to_json,
     labels_together,
     row_of_bytes,
     rows_to_bytes,
     rows_together,
 )
-from hedgerow.live.journal import Model
+from hedgerow.live.journal import BLOCK, LABEL, LABELS, Steps
 from hedgerow.live.report import Scores
-from hedgerow.live.steps import BLOCK, LABEL, LABELS, Predicted, Steps, predict_block
-from hedgerow.regressor import OnlineTransferRegressor
-from hedgerow.regressor import numbers as checked_numbers
+from hedgerow.task import Model, Predicted, Task
 
 SEVERAL = 4  # rows, or late labels, that are faster as a block than one by one
 
@@ -46,6 +57,11 @@ class Encoded(NamedTuple):
 
     X: Array
     rows: Any  # mappings, or lists of numbers
+
+    @property
+    def ndim(self) -> int:
+        """1: it is one row."""
+        return self.X.ndim
 
     def one(self, i: int) -> Encoded:
         """One row."""
@@ -92,19 +108,28 @@ class Engine(Ledger):
         """The model as it is now."""
         return self.steps.clf
 
+    @property
+    def task(self) -> Task:
+        """Whether it predicts classes or numbers."""
+        return self.steps.task
+
     def _begin(self) -> None:
         """The model is about to be changed."""
 
-    def _add(self, rows: Rows, predicted: Predicted, now: float, waits: bool) -> list[Any]:
-        """Keep predictions; the keys of their events."""
+    def _add(
+        self, rows: Rows, predicted: Predicted, now: float, known: str | None, waits: bool
+    ) -> list[Any]:
+        """Keep predictions, made when `known` was the newest label (JSON); the keys of their events."""
         raise NotImplementedError
 
-    def _resolve(self, kind: str, keys: list[Any], labels: list[Any], right: Sequence[bool | None] | Array) -> None:
+    def _resolve(
+        self, kind: str, keys: list[Any], labels: list[Any], right: Sequence[bool | None] | Array
+    ) -> None:
         """Keep what became of events, in a step of this kind: their labels, or that they expired (None)."""
         raise NotImplementedError
 
-    def label_at(self, number: int, code: int) -> Any:
-        """The class that a prediction named."""
+    def scale_at(self, number: int) -> list[Any]:
+        """The classes, by code, or the coverages of the model that made a prediction."""
         raise NotImplementedError
 
     # -- predicting ---------------------------------------------------------------------------------------------
@@ -115,7 +140,11 @@ class Engine(Ledger):
 
     def learn_rows(self, X: Any, y: Any, ids: Sequence[str] | None) -> Taken:
         """Rows with their labels, each predicted before it is learned; None where a label is missing."""
-        labels, rows = self._labels(y), self._read(X, ids)
+        one = is_row(X)
+        if isinstance(y, str) and not one:
+            raise InputError(f"y is the text {y[:40]!r}; give a list of labels, one for each row")
+        labels = self._labels([y] if one else y)
+        rows = self._read(X, ids)
         if len(labels) != len(rows.ids):
             raise InputError(
                 f"{len(labels)} labels for {len(rows.ids)} instances; give as many, None where one is missing"
@@ -128,50 +157,59 @@ class Engine(Ledger):
 
     def _labels(self, y: Any) -> list[Any]:
         """Labels as they are learned and kept."""
-        return [self._label(label) for label in y]
-
-    def _label(self, label: Any) -> Any:
-        """A label as it is kept: of a regressor 1 and 1.0 are one label."""
-        label = plain(label)
-        return float(label) if isinstance(self.clf, OnlineTransferRegressor) and type(label) is int else label
+        return [self.kept(label) for label in y]
 
     def _read(self, X: Any, ids: Sequence[str] | None) -> Rows:
+        """Rows with their ids; of one row `ids` is its own."""
+        if is_row(X):
+            return self._read_single([(X, ids)])
         numbers = as_numbers(self.clf.as_matrix, X)
         if not is_sparse(numbers):
-            numbers = np.ascontiguousarray(numbers)  # as it is read back: in another order sums have other last digits
+            numbers = np.ascontiguousarray(
+                numbers
+            )  # as it is read back: in another order sums have other last digits
         n = numbers.shape[0]
         keeps = self.keeps_all or ids is not None
         data = rows_to_bytes(numbers) if keeps else []
         return Rows(numbers, check_ids(ids, n), data, self._raw(X, n) if keeps else [])
 
-    def _read_single(self, items: Sequence[tuple[Any, str | None]]) -> Rows:
+    def _read_single(self, items: Sequence[tuple[Any, Any]]) -> Rows:
         """Several single instances, each with an id or none, as one block."""
         rows = [as_numbers(self.clf.as_row, x) for x, _ in items]
         if len({is_sparse(row) for row in rows}) > 1:
             raise InputError("sparse and dense rows are not predicted together")
         named = [id for _, id in items if id is not None]
         check_ids(named, len(named))
-        X, raw = rows_together(rows), [self._raw(x, 1)[0] for x, _ in items]
-        return Rows(X, [id if id is None else check_id(id) for _, id in items], rows_to_bytes(X), raw)
+        X = rows_together(rows)
+        raw = [self._raw(x, 1)[0] for x, _ in items]
+        return Rows(
+            X, [id if id is None else check_id(id) for _, id in items], rows_to_bytes(X), raw
+        )
 
     def _take(self, rows: Rows, labels: list[Any] | None) -> Taken:
         """Rows of which some were predicted before; the others are predicted and, with labels, learned."""
-        ids, known = rows.ids, self._known(rows, labels)
+        ids = rows.ids
+        known = self._known(rows, labels)
         if any(known):
             new = [i for i, event in enumerate(known) if event is None]
-            rows, labels = rows.at(new), None if labels is None else [labels[i] for i in new]
+            rows = rows.at(new)
+            labels = None if labels is None else [labels[i] for i in new]
         if not rows.ids:
             nothing = np.empty((0, 0))
             return Taken(ids, known, [], Predicted(np.empty(0, np.intp), nothing, nothing))
+        newest = None
         if labels is not None:
             self._begin()
             predicted = self.steps.block(rows.X, labels)
         else:
-            predicted = predict_block(self.clf, rows.X)
+            predicted = self.task.predict(self.clf, rows.X)
+            label = self.task.known(self.clf)
+            newest = None if label is None else label_to_json(label)
         now = self.clock.now()
         self.scores.asked(predicted.codes, now)
-        keys = self._add(rows, predicted, now, waits=labels is None)
+        keys = self._add(rows, predicted, now, newest, waits=labels is None)
         if labels is not None:
+            self.steps.learned([self.number_of(key) for key in keys], labels)
             self._resolve(BLOCK, keys, labels, self._score_block(labels, predicted, now))
         return Taken(ids, known, keys, predicted)
 
@@ -188,7 +226,7 @@ class Engine(Ledger):
             if event is not None and label is not None:
                 judged = self.judge(str(event.id), label)
                 if isinstance(judged, Event):
-                    self._check_label(label)
+                    self.task.check(self.clf, labels_together([label]))
                 elif judged.status != DUPLICATE:
                     raise InputError(f"id {judged.id!r}: {judged.detail}")
         return known
@@ -197,28 +235,17 @@ class Engine(Ledger):
         """Which of these ids may be known; the others are not."""
         return {id for id in ids if id is not None and self.find(id) is not None}
 
-    def _check_label(self, label: Any) -> None:
-        if isinstance(self.clf, OnlineTransferClassifier):
-            self.clf.check_labels(labels_together([label]))
-        else:
-            checked_numbers(labels_together([label]), "y")
-
     def _raw(self, X: Any, n: int) -> list[str | None]:
         """Rows as they came, where the model encodes them; None for what is numbers as the model reads them."""
         if self.clf.table_ is None or isinstance(X, np.ndarray) or is_sparse(X):
             return [None] * n
-        if isinstance(X, Encoded):
-            rows = X.rows if X.X.ndim == 2 else [X.rows]
-            return [_text(row) if isinstance(row, Mapping) else None for row in rows]
-        if isinstance(X, Mapping):
-            return [_text(X)]
-        if isinstance(X, list) and all(isinstance(row, Mapping) for row in X):
-            return [_text(row) for row in X]
-        frame = as_frame(X, "X")
-        if frame is None:  # a Series, or a list of numbers
-            return [_text(dict(X.items()))] if hasattr(X, "items") else [None] * n
-        cells_of_rows = zip(*(column.tolist() for column in frame.columns), strict=True)
-        return [_text(dict(zip(frame.names, row, strict=True))) for row in cells_of_rows]
+        rows = X.rows if isinstance(X, Encoded) else X
+        if is_row(X):
+            rows = [rows]
+        elif not isinstance(rows, list) and (frame := as_frame(rows, "X")) is not None:
+            cells_of_rows = zip(*(column.tolist() for column in frame.columns), strict=True)
+            rows = [dict(zip(frame.names, row, strict=True)) for row in cells_of_rows]
+        return [_text(dict(row.items())) if hasattr(row, "items") else None for row in rows]
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -229,62 +256,84 @@ class Engine(Ledger):
     def label_all(self, labels: Sequence[tuple[str, Any]]) -> list[LabelResult]:
         """Labels of events. Those that can be learned are learned together, in the order of their events."""
         try:
-            pairs = [(id, self._label(y)) for id, y in labels]
+            pairs = [(id, y) for id, y in labels]
         except (TypeError, ValueError):
-            raise InputError("labels are pairs of an id and a label: [('order-17', 'mug'), ..]") from None
+            raise InputError(
+                "labels are pairs of an id and a label: [('order-17', 'mug'), ..]"
+            ) from None
         results = self.label_many(pairs, self._learn_late, block=SEVERAL, by_event=True)
         self.scores.unknown_labels += sum(result.status == UNKNOWN for result in results)
         return results
 
+    def kept(self, label: Any) -> Any:
+        """A label as it is learned and kept; InputError if it cannot be."""
+        return self.task.label(label)
+
     def _learn_late(self, events: list[Event], labels: list[Any]) -> list[bool]:
         self._begin()
-        self.steps.late([self._row(event.row) for event in events], labels)
-        own = [i for i, event in enumerate(events) if event.number >= self.first and event.votes is not None]
+        known = [event.known for event in events]
+        numbers = [event.number for event in events]
+        self.steps.late([self._row(event.row) for event in events], labels, known, numbers)
+        own = [
+            i
+            for i, event in enumerate(events)
+            if event.number >= self.first and event.votes is not None
+        ]
         votes = np.stack([events[i].votes for i in own]) if own else None  # type: ignore[misc]
-        if isinstance(self.clf, OnlineTransferClassifier):
-            codes = [
-                event.code if event.number >= self.first else self.clf.code_of(self.label_at(event.number, event.code))
-                for event in events
-            ]
-            said = np.array([event.probability for event in events])
-            right = self._score(labels, np.array(codes), said, votes, own, self.clock.now())
-        else:
-            said = np.stack([event.probabilities[:2] for event in events if event.probabilities is not None])
-            right = self._score(labels, np.empty(0), said, votes, own, self.clock.now())
+        said = [
+            self.task.said(np.array([event.code]), np.array([event.probabilities]))
+            for event in events
+        ]
+        codes = np.array([self._code_now(event) for event in events])
+        right = self._score(labels, codes, np.concatenate(said), votes, own, self.clock.now())
         keys = [self.key_of(event) for event in events]
         self._resolve(LABEL if len(events) == 1 else LABELS, keys, labels, right)
         return right.tolist()  # type: ignore[no-any-return]
+
+    def _code_now(self, event: Event) -> int:
+        """The code of what was predicted for an event, for the model as it is."""
+        if event.number >= self.first:
+            return event.code
+        return self.task.code_now(self.clf, self.scale_at(event.number), event.code)
 
     def key_of(self, event: Event) -> Any:
         """Where an event is in `pending`."""
         return event.id
 
+    def number_of(self, key: Any) -> int:
+        """The number of the event of a key in `pending`."""
+        raise NotImplementedError
+
     def _score_block(self, labels: list[Any], predicted: Predicted, now: float) -> Array:
         """Whether each was right; None where there is no label."""
         codes, P, votes, _ = predicted
+        said = self.task.said(codes, P)
         known = [i for i, label in enumerate(labels) if label is not None]
-        said = P[np.arange(len(P)), codes] if isinstance(self.clf, OnlineTransferClassifier) else P[:, :2]
-        if len(known) == len(labels):
-            return self._score(labels, codes, said, votes, None, now)
         right = np.full(len(labels), None)
         if known:
-            right[known] = self._score([labels[i] for i in known], codes[known], said[known], votes[known], None, now)
+            right[known] = self._score(
+                [labels[i] for i in known], codes[known], said[known], votes[known], None, now
+            )
         return right
 
     def _score(
-        self, labels: list[Any], codes: Array, said: Array, votes: Array | None, own: list[int] | None, now: float
+        self,
+        labels: list[Any],
+        codes: Array,
+        said: Array,
+        votes: Array | None,
+        own: list[int] | None,
+        now: float,
     ) -> Array:
-        """Count labels: of classes by codes and their probabilities, of numbers by these and their intervals."""
-        y = labels_together(labels)
-        if isinstance(self.clf, OnlineTransferClassifier):
-            return self.scores.classes(self.clf.codes_of(y), codes, said, votes, own, now)
-        return self.scores.numbers(y.astype(np.float64), said, votes, own, now)
+        """Count labels, what was predicted for them, and what experts voted (for the labels of `own`, if not all)."""
+        truth = self.task.codes(self.clf, labels_together(labels))
+        return self.scores.learned(truth, codes, said, votes, own, now)
 
     def expire(self) -> None:
         """The events that are due; their rows are used without a label, where the method can."""
         for key in self.overdue(self.clock.now()):
             self._begin()
-            self.steps.late([self._row(self._data_of(key))], [None])
+            self.steps.late([self._row(self._data_of(key))], [None], [None], [0])
             self._resolve(EXPIRED, [key], [None], [None])
             self.scores.expired += 1
 

@@ -1,12 +1,11 @@
-"""A journal, read without touching it, also while another process writes to it: its events, exports, copies."""
+"""A journal, read without touching it, also while another process writes to it: its events, and exports of them."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,27 +15,34 @@ import numpy as np
 from hedgerow.core.domains import Domain, Frame
 from hedgerow.core.errors import InputError, require
 from hedgerow.files import check_writable
-from hedgerow.live.journal import LAST, EventRow, Journal, Model
-from hedgerow.live.report import Scores
-from hedgerow.live.steps import Snapshots, Steps
-from hedgerow.store import JournalError, copied, on_error
+from hedgerow.live.journal import LAST, EventRow, Journal, Snapshots, recovered
+from hedgerow.live.report import scores_of
+from hedgerow.store import Head, JournalError, on_error
+from hedgerow.task import TASKS, Model, Task
 
 GROUP = 10_000  # rows of a Parquet file that are written together
 SUFFIXES = (".jsonl", ".parquet")
-TRIES = 5  # to read what another process replaces meanwhile
 
 
 class Look(Journal):
-    """A journal at one moment, to read: `now` is its newest model. Nothing is shown that is not what was written."""
+    """A journal at one moment, to read: `now` is its newest model. Nothing is shown that is not what was written.
+
+    Events of journals of format 4 can be read, their models cannot.
+    """
+
+    OLDER = ("hedgerow journal 4",)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, read_only=True)
         self._verified: set[str] = set()
         with on_error(self.close), self.errors():
             self.check_format()
-            self.now, self.about = self.models()[-1], self.meta("totals")
+            self.now = self.models()[-1]
+            self.about = self.meta("totals")
             if self.about["commits"] < self.head.commits:
-                raise self.damaged("its newest part is missing, events that were acknowledged are not there")
+                raise self.damaged(
+                    "its newest part is missing, events that were acknowledged are not there"
+                )
 
     def _check(self, *tables: str) -> None:
         for table in tables:
@@ -49,29 +55,47 @@ class Look(Journal):
         self._check("event", "answer")
         return super().events(newest, until)
 
-    def steps(self) -> dict[int, str]:
-        """The kind of every step that is kept, by its number."""
-        self._check("step")
-        return dict(self.rows("SELECT number, kind FROM step ORDER BY number"))
+    @property
+    def task(self) -> Task:
+        """Whether its models predict classes or numbers."""
+        return TASKS[self.now.task]
 
     def model(self) -> Model:
         """The model as it is at this moment of the journal: a snapshot, and the steps after it."""
+        if (found := self.meta("format")) != self.FORMAT:
+            raise self.other_format(self.path, found)
         self._check("step", "answer", "event")
-        number, clf = Snapshots(self.folder).newest(self.about["last"])
-        steps = Steps(clf)
-        steps.repeat(self, number)
-        return steps.clf
+        try:
+            return recovered(self, Snapshots(self.folder), self.about).clf
+        except JournalError:
+            with closing(Head(self.folder, read_only=True)) as head:
+                if head.commits == self.about["commits"]:
+                    raise
+            raise JournalError(
+                f"{self.folder}: it has gone on while it was looked at, and its snapshots with it; look again"
+            ) from None
 
     def domain(self) -> Domain:
         """The rows that are kept, as they came, in the order in which they were learned; None is a label that is not.
 
         A model can be fitted again with them: without labels as rows of the target, then with the labels.
         """
-        events = sorted(self.events(), key=lambda event: (event.step is None, event.step, event.number))
+        events = sorted(
+            self.events(), key=lambda event: (event.step is None, event.step, event.number)
+        )
         if not events:
-            raise InputError(f"{self.folder}: its journal keeps no rows (keep_events, keep_seconds); nothing to fit on")
-        encoder, names, rows = self.model().table_, self.now.names, [event.features for event in events]
-        if encoder is not None and not encoder.only_numbers and any(list(row) == names for row in rows):
+            raise InputError(
+                f"{self.folder}: its journal keeps no rows (keep_events, keep_seconds); nothing to fit on"
+            )
+        rows = [event.features for event in events]
+        names = self.now.names
+        as_they_came = [event.raw is not None for event in events]
+        encodes = self.now.encodes
+        if encodes is None:
+            encodes = any(
+                came and list(row) != names for came, row in zip(as_they_came, rows, strict=True)
+            )
+        if encodes and not all(as_they_came):
             raise InputError(
                 f"{self.folder}: rows of its journal came as numbers of the model's encoder, not by the names of their "
                 "columns; fit from the files they came from"
@@ -80,20 +104,28 @@ class Look(Journal):
         y[:] = [event.label for event in events]
         table = Frame.of_rows([_named(row) for row in rows])
         if table.plain:
-            return Domain("journal", table.numbers(), y, feature_names=None if names is None else list(table.names))
+            return Domain(
+                "journal",
+                table.numbers(),
+                y,
+                feature_names=None if names is None else list(table.names),
+            )
         return Domain("journal", table, y)
 
     def summary(self) -> dict[str, Any]:
         """Counts, sizes and times, of a journal of which every row is as it was written."""
         self.verify()
-        scores, snapshots = Scores(**self.about["scores"]), Snapshots(self.folder)
-        since = self.rows("SELECT count(*) FROM step WHERE number > ?", (snapshots.newest_number,))[0][0]
+        scores = scores_of(self.task, self.about["scores"])
+        snapshots = Snapshots(self.folder)
+        since = self.rows("SELECT count(*) FROM step WHERE number > ?", (snapshots.newest_number,))[
+            0
+        ][0]
         return {
             "method": self.now.method,
             "features": self.now.width,
             "classes": self.now.classes,
             **scores.counts(),
-            "errors": None if self.now.coverage is None else scores.errors([]),
+            "words": scores.words(self.now.scale) if scores.labels else ("0", "0"),
             "pending": int(self.totals["event"][0] - self.totals["answer"][0]),
             "kept": self.totals["event"][0],
             "replaced": len(self.models()) - 1,
@@ -127,46 +159,66 @@ def export(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
     aside = target.with_name(f".{target.name}.part")
     try:
         with look(folder) as journal:
-            count = _json_lines(journal, aside) if target.suffix.lower() == ".jsonl" else _parquet(journal, aside)
+            count = (
+                _json_lines(journal, aside)
+                if target.suffix.lower() == ".jsonl"
+                else _parquet(journal, aside)
+            )
         os.replace(aside, target)
     finally:
         aside.unlink(missing_ok=True)
     return count
 
 
-def _record(event: EventRow) -> dict[str, Any]:
-    before, after = ("id", "number", "time", "features", "prediction"), ("label", "labelled")
-    first, then = ({name: getattr(event, name) for name in names} for names in (before, after))
-    if event.interval is None:
-        about, outcome = {"probability": event.probability}, "correct"
-    else:
-        about, outcome = dict(zip(("low", "high"), event.interval, strict=True)), "inside"
-    return first | about | then | {outcome: event.correct, "status": event.status}
+def _record(event: EventRow, task: Task) -> dict[str, Any]:
+    before = {
+        name: getattr(event, name) for name in ("id", "number", "time", "features", "prediction")
+    }
+    after = {
+        "label": event.label,
+        "labelled": event.labelled,
+        task.outcome: event.correct,
+        "status": event.status,
+    }
+    return before | task.columns(event.measured) | after
 
 
 def _json_lines(journal: Look, path: Path) -> int:
     with path.open("w", encoding="utf-8") as file:
-        lines = (json.dumps(_record(event), ensure_ascii=False) + "\n" for event in journal.events())
+        lines = (
+            json.dumps(_record(event, journal.task), ensure_ascii=False) + "\n"
+            for event in journal.events()
+        )
         return sum(bool(file.write(line)) for line in lines)
 
 
 def _parquet(journal: Look, path: Path) -> int:
     """A column a feature. Labels, and features as they came, are numbers where all are, else text."""
-    pa, parquet = require("pyarrow", extra="files"), require("pyarrow.parquet", extra="files")
+    pa = require("pyarrow", extra="files")
+    parquet = require("pyarrow.parquet", extra="files")
     names: dict[str, set[type]] = {}
     for event in journal.events():
         for name, value in _named(event.features).items():
             names.setdefault(name, set()).add(type(value))
-    is_number = journal.now.coverage is not None
-    label = pa.float64() if is_number else _type(pa, {type(label) for label in journal.now.classes})
-    about = ["low", "high"] if is_number else ["probability"]
-    kinds = {name: _type(pa, found - {type(None)}) for name, found in names.items()}
-    schema = pa.schema([
-        ("id", pa.string()), ("number", pa.int64()), ("time", pa.float64()), ("prediction", label),
-        *((name, pa.float64()) for name in about), ("label", label), ("labelled", pa.float64()),
-        ("inside" if is_number else "correct", pa.bool_()), ("status", pa.string()),
-        *((f"feature.{name}", kind) for name, kind in kinds.items()),
-    ])  # fmt: skip
+    task = journal.task
+    label = _type(pa, task.kinds(journal.now.scale))
+    schema = pa.schema(
+        [
+            ("id", pa.string()),
+            ("number", pa.int64()),
+            ("time", pa.float64()),
+            ("prediction", label),
+            *((name, pa.float64()) for name in task.measures),
+            ("label", label),
+            ("labelled", pa.float64()),
+            (task.outcome, pa.bool_()),
+            ("status", pa.string()),
+            *(
+                (f"feature.{name}", _type(pa, found - {type(None)}))
+                for name, found in names.items()
+            ),
+        ]
+    )
     texts = {field.name for field in schema if field.type == pa.string()}
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:
@@ -174,15 +226,23 @@ def _parquet(journal: Look, path: Path) -> int:
         while group := list(islice(events, GROUP)):
             rows = []
             for event in group:
-                flat = _record(event) | {f"feature.{name}": value for name, value in _named(event.features).items()}
-                rows.append({k: str(v) if k in texts and v is not None else v for k, v in flat.items()})
+                flat = _record(event, task) | {
+                    f"feature.{name}": value for name, value in _named(event.features).items()
+                }
+                rows.append(
+                    {k: str(v) if k in texts and v is not None else v for k, v in flat.items()}
+                )
             writer.write_table(pa.Table.from_pylist(rows, schema))
             count += len(group)
     return count
 
 
 def _named(features: dict[str, Any] | list[Any]) -> dict[str, Any]:
-    return features if isinstance(features, dict) else {f"x{i}": value for i, value in enumerate(features)}
+    return (
+        features
+        if isinstance(features, dict)
+        else {f"x{i}": value for i, value in enumerate(features)}
+    )
 
 
 def _type(pa: Any, kinds: set[type]) -> Any:
@@ -190,30 +250,3 @@ def _type(pa: Any, kinds: set[type]) -> Any:
     if kinds == {int}:
         return pa.int64()
     return pa.float64() if kinds <= {int, float} else pa.string()
-
-
-# -- copies ------------------------------------------------------------------------------------------------------------
-
-
-def backup(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Copy the folder of a live model, also while it runs, to a new one, which can be opened like the first.
-
-    The journal is copied as it is at one moment, with snapshots from which it can be recovered; the copy is verified.
-    """
-    source = Path(folder)
-    with copied(source, Path(target), Journal) as place:
-        for _ in range(TRIES):
-            for name in ("snapshots", "models"):
-                shutil.rmtree(place / name, ignore_errors=True)
-                if (source / name).is_dir():
-                    shutil.copytree(source / name, place / name, copy_function=_copy_if_there)
-            Journal.copy(source, place)
-            # what was copied is older than the journal: it will do unless the journal has lost steps meanwhile
-            if Snapshots(place).newest_number >= Snapshots(source).oldest:
-                return
-        raise JournalError(f"{source}: its snapshots were replaced {TRIES} times while it was copied; try again")
-
-
-def _copy_if_there(source: str, target: str) -> None:
-    with suppress(FileNotFoundError):  # an old snapshot goes when a new one is written
-        shutil.copyfile(source, target)

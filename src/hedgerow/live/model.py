@@ -1,8 +1,9 @@
 """LiveModel: a model, its journal, and the rule that nothing is answered before it is on disk.
 
 The journal is the truth, and the model follows from it: a snapshot, and every step after it taken again in the same
-way. Requests are worked on in memory first and then committed together; if the commit fails, the model is read back
-from what is on disk, and every request of that group is told so.
+way. Requests are worked on in memory first and then committed together; if that fails, the model is read back from what
+is on disk. An error of the disk is that of every request of the group; after any other the requests are done one by
+one, so that only those that fail have an error.
 
 A request is data: a verb of the `Writer` and its arguments. The writer is looked up when the request is executed: after
 a transaction that was rolled back it is another one.
@@ -14,7 +15,6 @@ import asyncio
 import hashlib
 import logging
 import os
-import shutil
 import threading
 import time
 from collections import deque
@@ -23,27 +23,46 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.registry import of_json
+from hedgerow.core.values import Forgotten, Ids, Row, Rows, is_row
 from hedgerow.events import Clock, LabelResult
 from hedgerow.files import read_file
 from hedgerow.live import Settings, report
 from hedgerow.live.engine import SEVERAL
-from hedgerow.live.journal import LAST, Journal, Model, ModelRow
-from hedgerow.live.look import backup, export
-from hedgerow.live.report import Scores, Timing
-from hedgerow.live.steps import KEPT, Snapshots, Steps, model_file
-from hedgerow.live.writer import Answer, Writer
+from hedgerow.live.journal import (
+    KEPT,
+    LAST,
+    Journal,
+    ModelRow,
+    Snapshots,
+    Steps,
+    model_file,
+    recovered,
+)
+from hedgerow.live.look import export
+from hedgerow.live.report import Scores, Timing, scores_of
+from hedgerow.live.writer import Writer
 from hedgerow.regressor import load_model, model_of_bytes
-from hedgerow.store import Closed, JournalError, Owner, on_error
+from hedgerow.store import (
+    Closed,
+    JournalError,
+    Owner,
+    copy_folder,
+    on_error,
+)
+from hedgerow.task import Answer, Model
 
 MOST_WAITING = 1024  # requests of tasks
 TOGETHER = 256  # requests that share a commit
 # what several of one instance are executed as
-MICRO_BATCHES: dict[Any, Any] = {Writer.label: Writer.label_all, Writer.predict: Writer.predict_together}
+MICRO_BATCHES: dict[Any, Any] = {
+    Writer.label: Writer.label_all,
+    Writer.predict: Writer.predict_together,
+}
 logger = logging.getLogger("hedgerow.live")
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -68,8 +87,13 @@ class Request:
 
     __slots__ = ("alone", "answer", "args", "done", "error", "verb", "waiter")
 
-    def __init__(self, verb: Callable[..., Any], args: tuple[Any, ...] = (), alone: bool = False) -> None:
-        self.verb, self.args, self.alone, self.done = verb, args, alone, False
+    def __init__(
+        self, verb: Callable[..., Any], args: tuple[Any, ...] = (), alone: bool = False
+    ) -> None:
+        self.verb = verb
+        self.args = args
+        self.alone = alone
+        self.done = False
         self.answer: Any = None
         self.error: BaseException | None = None
         self.waiter: asyncio.Future[None] | None = None
@@ -84,7 +108,8 @@ class Request:
     def settle(self, error: BaseException | None = None) -> None:
         """It is done, unless it was before: with its answer, its own error, or everybody's."""
         if not self.done:
-            self.error, self.done = self.error or error, True
+            self.error = self.error or error
+            self.done = True
 
     def outcome(self) -> Any:
         """The answer, or the error raised."""
@@ -131,7 +156,9 @@ class Queue:
         self._waiting: deque[Request] = deque()
         self.lock = threading.RLock()
         self._pool = ThreadPoolExecutor(1, "hedgerow-live")  # its thread starts when it is needed
-        self._turn: asyncio.AbstractEventLoop | None = None  # the loop whose `_go_on` is still to come
+        self._turn: asyncio.AbstractEventLoop | None = (
+            None  # the loop whose `_go_on` is still to come
+        )
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -187,7 +214,9 @@ class Queue:
         with suppress(BaseException):  # every request of the group has it as its own error
             self._work()
         with suppress(RuntimeError):  # the loop was closed, and nobody waits
-            loop.call_soon_threadsafe(loop.call_soon, self._go_on, loop)  # after those that were woken
+            loop.call_soon_threadsafe(
+                loop.call_soon, self._go_on, loop
+            )  # after those that were woken
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> None:
@@ -215,61 +244,44 @@ class LiveModel:
     May be used by many threads, and with `await` through `aio`; a folder belongs to one process at a time.
     """
 
-    def __init__(self, folder: Path, owner: Owner, journal: Journal, settings: Settings, accept_loss: bool) -> None:
+    def __init__(
+        self, folder: Path, owner: Owner, journal: Journal, settings: Settings, accept_loss: bool
+    ) -> None:
         """For `create` and `open`."""
-        self.folder, self.settings = folder, settings
-        self._owner, self._journal = owner, journal
-        self._snapshots, self._timing, self._clock = Snapshots(folder), Timing(), Clock()
+        self.folder = folder
+        self.settings = settings
+        self._owner = owner
+        self._journal = journal
+        self._snapshots = Snapshots(folder)
+        self._timing = Timing()
+        self._clock = Clock()
         self._failed = self._closed = False
         self._queue = Queue(self._work)
         self._read(journal.verify(accept_loss=accept_loss))
         self.aio = AsyncLiveModel(self)
 
     @classmethod
-    def create(cls, folder: str | os.PathLike[str], clf: Model, settings: Settings | None = None) -> Self:
+    def create(
+        cls, folder: str | os.PathLike[str], clf: Model, settings: Settings | None = None
+    ) -> Self:
         """A live model in a new or empty folder, from a fitted model, of which it takes a copy."""
-        path, settings = Path(folder), settings or Settings()
+        path = Path(folder)
+        settings = settings or Settings()
         data = clf.to_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        if (path / Journal.FILE).exists():
-            raise InputError(f"{path} has a live model already: open it, or choose another folder")
-        rests = [
-            file for file in (path / f"{Journal.FILE}-wal", *Snapshots(path).folder.glob("*[1-9]*")) if file.exists()
-        ]
-        if rests:
-            raise InputError(f"{path} has what is left of another live model ({rests[0].name}); choose another folder")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise JournalError(f"cannot make the folder {path}: {error.strerror}") from error
-        owner = Owner(path)
-        try:
+        row = ModelRow.of(clf, digest=hashlib.sha256(data).hexdigest(), time=time.time())
+        owner = Journal.own_new(path)
+        with on_error(owner.release):
             snapshots = Snapshots(path)
             snapshots.write(0, data)
             if snapshots.error:
                 raise JournalError(snapshots.error)
-            cls._new_journal(path, settings, ModelRow.of(clf, digest=digest, time=time.time()), clf.seen_)
-        finally:
-            owner.release()
-        return cls.open(path)
-
-    @staticmethod
-    def _new_journal(path: Path, settings: Settings, model: ModelRow, seen: int) -> None:
-        """Written aside and renamed: a folder has a whole journal or none."""
-        aside = path / "new"
-        shutil.rmtree(aside, ignore_errors=True)  # of a process that ended here
-        aside.mkdir()
-        journal = Journal(aside, sync=settings.sync, create=True)
-        with journal.errors():
-            journal.head.write(0, 0, 0)  # both slots are on disk from the start
-            journal.begin()
-            journal.set_meta("settings", asdict(settings))
-            journal.set_model(model)
-            journal.commit({"scores": vars(Scores()), "seen": seen})
-            journal.close()
-            os.replace(aside / "head", path / "head")
-            os.replace(aside / Journal.FILE, path / Journal.FILE)
-            shutil.rmtree(aside, ignore_errors=True)
+            with on_error(lambda: Journal.remove(path)):
+                with Journal.new(path, sync=settings.sync) as journal:
+                    journal.begin()
+                    journal.set_meta("settings", asdict(settings))
+                    journal.set_model(row)
+                    journal.commit({"scores": {}, "seen": clf.seen_})
+                return cls._opened(path, owner, None, False)
 
     @classmethod
     def open(
@@ -286,44 +298,55 @@ class LiveModel:
         `accept_loss`: go on though the newest events, which were acknowledged, are missing from the journal.
         """
         path = Path(folder)
-        if not (path / Journal.FILE).is_file():
-            raise InputError(f"{path} has no live model; LiveModel.create makes one, or `hedgerow run --journal`")
-        owner = Owner(path)
+        owner = Journal.own(path)
         with on_error(owner.release):
-            journal = Journal(path, accept_loss=accept_loss)
-            with on_error(journal.close), journal.errors():
-                kept = of_json(Settings, journal.meta("settings"))
-                if not isinstance(settings, Settings):
-                    settings = replace(kept, **(settings or {}))
-                live = cls(path, owner, journal, settings, accept_loss)
-                journal.set_sync(settings.sync)
-                if settings != kept:
-                    live._do(Writer.set_settings, settings)
-                return live
+            return cls._opened(path, owner, settings, accept_loss)
 
-    def _read(self, about: dict[str, Any]) -> None:
-        """Everything as the journal has it."""
-        number, clf = self._snapshots.newest(self._journal.last)
-        steps = Steps(clf)
-        steps.repeat(self._journal, number)
-        if steps.clf.seen_ != about["seen"]:
-            raise JournalError(
-                f"{self.folder}: the snapshot and the journal do not belong together ({steps.clf.seen_} labels "
-                f"learned, {about['seen']} acknowledged); restore the folder from a copy"
-            )
-        self._writer = Writer(self._journal, steps, Scores(**about["scores"]), self.settings, self._clock)
+    @classmethod
+    def _opened(
+        cls,
+        path: Path,
+        owner: Owner,
+        settings: Settings | Mapping[str, Any] | None,
+        accept_loss: bool,
+    ) -> Self:
+        journal = Journal(path, accept_loss=accept_loss)
+        with on_error(journal.close), journal.errors():
+            kept = of_json(Settings, journal.meta("settings"))
+            if not isinstance(settings, Settings):
+                settings = replace(kept, **(settings or {}))
+            live = cls(path, owner, journal, settings, accept_loss)
+            journal.set_sync(settings.sync)
+            if settings != kept:
+                live._do(Writer.set_settings, settings)
+            return live
+
+    def _read(self, about: dict[str, Any], steps: Steps | None = None) -> None:
+        """Everything as the journal has it; `steps` have what it has already."""
+        steps = steps or recovered(self._journal, self._snapshots, about)
+        scores = scores_of(steps.task, about["scores"])
+        self._writer = Writer(self._journal, steps, scores, self.settings, self._clock)
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
-    def predict(self, x: Any, id: str | None = None) -> Answer:
-        """The prediction for one instance, on disk before it is answered. Its label may be given by its id at any time.
+    @overload
+    def predict(self, X: Any, ids: str, *, explain: bool = False) -> Answer: ...
+    @overload
+    def predict(self, X: Any, ids: Ids, *, explain: bool = False) -> list[Answer]: ...
+    @overload
+    def predict(self, X: Row, ids: None = None, *, explain: bool = False) -> Answer: ...
+    @overload
+    def predict(self, X: Rows, ids: None = None, *, explain: bool = False) -> list[Answer]: ...
+    @overload
+    def predict(self, X: Any, ids: Any = None, *, explain: bool = False) -> Any: ...
+    def predict(self, X: Any, ids: Any = None, *, explain: bool = False) -> Any:
+        """The prediction for one row, or for each of several, on disk before it is answered.
 
-        `id` is the caller's own, or "#" and the number of the event. The same id again gives the same answer.
+        Its label may be given by its id at any time. `ids` are the caller's own, or "#" and the number of the event.
+        The same id again gives the same answer. `explain`: with votes and weights, which one row always has.
         """
-        return self._do(Writer.predict, x, id)
-
-    def predict_many(self, X: Any, ids: Sequence[str] | None = None, explain: bool = False) -> list[Answer]:
-        """Predictions for several instances by the model as it is; `explain`: with votes and weights."""
+        if is_row(X):
+            return self._do(Writer.predict, X, ids)
         return self._do(Writer.predict_many, X, ids, explain)
 
     def label(self, id: str, y: Any) -> LabelResult:
@@ -334,9 +357,24 @@ class LiveModel:
         """Labels of several events, in order."""
         return self._do(Writer.label_all, labels)
 
-    def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None = None) -> list[Answer]:
-        """Instances with their labels, each predicted before it is learned. A label may be None."""
-        return self._do(Writer.predict_then_learn, X, y, ids)
+    @overload
+    def predict_then_learn(
+        self, X: Row, y: Any, ids: str | None = None, *, explain: bool = False
+    ) -> Answer: ...
+    @overload
+    def predict_then_learn(
+        self, X: Rows, y: Any, ids: Ids | None = None, *, explain: bool = False
+    ) -> list[Answer]: ...
+    @overload
+    def predict_then_learn(
+        self, X: Any, y: Any, ids: Any = None, *, explain: bool = False
+    ) -> Any: ...
+    def predict_then_learn(self, X: Any, y: Any, ids: Any = None, *, explain: bool = False) -> Any:
+        """Rows with their labels, or one with its own, each predicted before it is learned. A label may be None.
+
+        `explain`: with votes, and with the weights after the labels.
+        """
+        return self._do(Writer.predict_then_learn, X, y, ids, explain)
 
     def mark(self, name: str) -> bytes | None:
         """The newest mark of this name."""
@@ -405,42 +443,71 @@ class LiveModel:
                 )
             return now, writer.replace(data, reason)
 
-        before, row = self.do_together(work)
-        self._snapshots.wait()
-        logger.warning("%s: model %s was replaced by %s (%s)", self.folder, before[:12], row.digest[:12], reason or "-")
+        try:
+            before, row = self.do_together(work)
+            self._snapshots.wait()
+        finally:
+            self._drop_models()
+        logger.warning(
+            "%s: model %s was replaced by %s (%s)",
+            self.folder,
+            before[:12],
+            row.digest[:12],
+            reason or "-",
+        )
         described: dict[str, Any] = self.stats()["model"]
         return described
+
+    def _drop_models(self) -> None:
+        """Remove model files that nothing needs: not recovery, and not `replace_back`."""
+        with self._queue.lock, suppress(OSError):
+            if self._closed:
+                return
+            numbers = [model.number for model in self._writer.models[1:]]
+            needed = [model_file(self.folder, n) for n in numbers if n > self._snapshots.oldest]
+            for number in numbers[-1:]:
+                needed += [model_file(self.folder, number, before) for before in (False, True)]
+            for path in (self.folder / "models").glob("*.safetensors"):
+                if path not in needed:
+                    path.unlink()
 
     def replace_back(self, *, reason: str = "") -> dict[str, Any]:
         """The model that the last `replace` has replaced, as it was then: it has not learned what came since."""
         number = self.stats()["model"]["number"]
         path = model_file(self.folder, number, before=True)
         if not path.is_file():
-            raise InputError(f"{self.folder}: the model was never replaced; there is none to go back to")
+            raise InputError(
+                f"{self.folder}: the model was never replaced; there is none to go back to"
+            )
         return self.replace(path, reason=reason or f"back to the model before number {number}")
 
     def made_from(self, file: str | os.PathLike[str]) -> bool:
         """Whether a model file is one that this live model was created from, or that was ever put in its place."""
         data = read_file(file)
-        as_written_now = model_of_bytes(data, str(file)).to_bytes()
-        given = {hashlib.sha256(data).hexdigest(), hashlib.sha256(as_written_now).hexdigest()}
+        model = model_of_bytes(data, str(file))
+        given = [data, model.to_bytes()]
+        model._about = {
+            name: dict(kept) for name, kept in model.kept_.items() if name != "importances"
+        }
+        given.append(model.to_bytes())  # a model has importances once it was saved
+        digests = {hashlib.sha256(each).hexdigest() for each in given}
         with self._queue.lock:
-            return any(model.digest in given for model in self._writer.models)
+            return any(row.digest in digests for row in self._writer.models)
 
-    def forget(self, *ids: str) -> list[str]:
+    def forget(self, *ids: str) -> Forgotten:
         """Remove events at once: rows, predictions, labels and ids, overwritten in the file; those that were there.
 
         What the model learned from them, and counts, stay. Where a snapshot still needs such a row, newer ones are
         written before. The journal keeps that an event was forgotten, and when. Copies and exports are not touched.
+        While a reader is open, older pages stay in the log: see `Forgotten.pending`.
         """
         with self._queue.lock:
             self._check_open()
             if self._writer.newest_step(ids) > self._snapshots.oldest:
                 for _ in range(KEPT):
                     self.snapshot()
-            forgotten = self._do(Writer.forget, ids)
-            with self._journal.errors():
-                self._journal.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # older pages are not in the log either
+            forgotten = Forgotten(self._do(Writer.forget, ids))
+            forgotten.pending = self._journal.erasing and not self._journal.erase()
             return forgotten
 
     # -- looking ------------------------------------------------------------------------------------------------
@@ -461,6 +528,11 @@ class LiveModel:
         return load_model(self._snapshots.path(self._snapshots.newest_number))
 
     @property
+    def closed(self) -> bool:
+        """Whether it was closed, or closed itself since what is on disk could not be read back."""
+        return self._closed
+
+    @property
     def waiting(self) -> int:
         """Requests that wait for the writer."""
         return len(self._queue)
@@ -476,14 +548,19 @@ class LiveModel:
         with self._queue.lock:
             return list(self._writer.history.points)
 
-    def latest(self, n: int = 50, *, until: int = LAST, features: bool = False) -> list[dict[str, Any]]:
+    def latest(
+        self, n: int = 50, *, until: int = LAST, features: bool = False
+    ) -> list[dict[str, Any]]:
         """The newest events up to a number, with their labels where they came, perhaps their rows; newest first."""
         if type(n) is not int or n < 0:
             raise InputError(f"latest {n!r}: how many events must be a whole number of at least 0")
         with self._queue.lock:
             self._check_open()
             events = self._journal.events(n, until)
-            return [event.about() | ({"features": event.features} if features else {}) for event in events]
+            return [
+                event.about() | ({"features": event.features} if features else {})
+                for event in events
+            ]
 
     def alarms(self) -> list[dict[str, Any]]:
         """What somebody should look at, and the rule that says so."""
@@ -501,7 +578,7 @@ class LiveModel:
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """A copy of everything as it is now, in a new folder that can be opened like this one. Nobody waits for it."""
-        backup(self.folder, folder)
+        copy_folder(self.folder, Path(folder), Journal)
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -538,8 +615,28 @@ class LiveModel:
             return result
 
     def _work(self, batch: list[Request]) -> None:
+        try:
+            self._transaction(batch)
+        except HedgerowError:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                raise
+            logger.exception(
+                "%s: %d requests together failed: one by one now", self.folder, len(batch)
+            )
+            for request in batch:
+                request.error = None
+                try:
+                    self._transaction([request])
+                except Exception as error:
+                    request.error = error
+
+    def _transaction(self, batch: list[Request]) -> None:
+        """Requests as one transaction; after an error nothing of it is there."""
         self._check_open()
-        writer, journal = self._writer, self._journal
+        writer = self._writer
+        journal = self._journal
         try:
             with journal.errors():
                 if self._failed:
@@ -562,13 +659,8 @@ class LiveModel:
         changed = self._writer.changed
         try:
             self._journal.rollback()
-            about = self._journal.meta("totals")
-            if changed:
-                self._snapshots.wait()
-                self._read(about)
-            else:
-                scores = Scores(**about["scores"])
-                self._writer = Writer(self._journal, self._writer.steps, scores, self.settings, self._clock)
+            self._snapshots.wait()
+            self._read(self._journal.meta("totals"), None if changed else self._writer.steps)
         except BaseException:
             self._let_go()
             raise
@@ -578,7 +670,9 @@ class LiveModel:
             raise Closed(f"the live model in {self.folder} was closed; open it again")
 
 
-def _awaited(verb: Callable[Concatenate[LiveModel, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+def _awaited(
+    verb: Callable[Concatenate[LiveModel, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """A verb of `LiveModel` whose object has a `_do` that is awaited: so is what the verb returns."""
     return verb  # type: ignore[return-value]
 
@@ -590,13 +684,13 @@ class AsyncLiveModel:
     """
 
     predict = _awaited(LiveModel.predict)
-    predict_many = _awaited(LiveModel.predict_many)
     label = _awaited(LiveModel.label)
     label_many = _awaited(LiveModel.label_many)
     predict_then_learn = _awaited(LiveModel.predict_then_learn)
 
     def __init__(self, live: LiveModel, most_waiting: int = MOST_WAITING) -> None:
-        self._live, self.most_waiting = live, most_waiting
+        self._live = live
+        self.most_waiting = most_waiting
 
     async def look(self, read: Callable[[LiveModel], T]) -> T:
         """What `read` says of the live model (its stats, say), without keeping the event loop waiting."""

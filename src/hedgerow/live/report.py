@@ -5,31 +5,33 @@ from __future__ import annotations
 import json
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.values import plain
+from hedgerow.core.values import count
 from hedgerow.drift import LONGEST, THRESHOLD
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.live.journal import Journal, Model
+from hedgerow.live.journal import Journal
+from hedgerow.task import CLASSES, NUMBERS, Model, Task, task_of
 
 if TYPE_CHECKING:
-    from hedgerow.live.steps import Snapshots
+    from hedgerow.live.journal import Snapshots
     from hedgerow.live.writer import Writer
 
 WINDOW = 200  # newest labels whose mistakes are "windowed"
 BINS = 10  # of the reliability diagram
+Alarm = dict[str, Any]
 
 
 @dataclass
-class Scores:
-    """Running scores, committed with every transaction.
+class Scores(ABC):
+    """Running scores, committed with every transaction: `ClassScores` or `NumberScores`.
 
     A mistake is another class than the label, or a label outside of the interval of the number that was predicted.
     The loss of the model and of each of its experts, by what was predicted and over the same labels: mistakes, or
@@ -45,75 +47,58 @@ class Scores:
     last_event: float | None = None
     last_label: float | None = None
     window: list[int] = field(default_factory=list)  # of the newest labels; 1: a mistake
-    change: list[int] = field(default_factory=lambda: [0, 0])  # last alarm of drift: after which label, of which event
+    change: list[int] = field(
+        default_factory=lambda: [0, 0]
+    )  # last alarm of drift: after which label, of which event
     compared: list[float] = field(default_factory=lambda: [0, 0])  # labels, loss of the model
     expert_losses: list[float] = field(default_factory=list)
-    # of classes, by code
-    predicted: list[int] = field(default_factory=list)
-    labelled: list[int] = field(default_factory=list)
-    # labels, sum of the predictions' probabilities, right ones
-    bins: list[list[float]] = field(default_factory=lambda: [[0] * BINS, [0.0] * BINS, [0] * BINS])
-    # of numbers: sums of errors, of y, of the squared errors of its running mean; squared errors of the newest labels
-    squared: float = 0.0
-    absolute: float = 0.0
-    total: float = 0.0
-    mean_squared: float = 0.0
-    recent: list[float] = field(default_factory=list)
 
     def asked(self, codes: Array, time: float) -> None:
         """Predictions."""
         self.events += len(codes)
         self.events_since_label += len(codes)
         self.last_event = time
-        self.predicted = _added(self.predicted, np.bincount(codes))
 
-    def classes(
-        self, truth: Array, codes: Array, shares: Array, votes: Array | None, own: list[int] | None, time: float
+    @abstractmethod
+    def learned(
+        self,
+        truth: Array,
+        codes: Array,
+        said: Array,
+        votes: Array | None,
+        own: list[int] | None,
+        time: float,
     ) -> Array:
-        """Labels, what was predicted for them and how probable that was; whether each was predicted.
+        """Labels, their predictions (`Task.codes`, `Task.said`): whether each was as predicted.
 
-        `votes` are what each expert named (None: that was not kept); `own`: the labels that these are of, if not all.
+        `votes` are those of the experts (None: not kept); `own`: the labels that these are of, if not all.
         """
-        right = codes == truth
-        self.labelled = _added(self.labelled, np.bincount(truth))
-        places = np.minimum((shares * BINS).astype(int), BINS - 1)
-        weights = (None, shares, right)
-        self.bins = [
-            _added(sums, np.bincount(places, weight, BINS)) for sums, weight in zip(self.bins, weights, strict=True)
-        ]
-        of = truth if own is None else truth[own]
-        self._answered(~right, ~right, None if votes is None else votes != of[:, None], own, time)
-        return np.asarray(right)
-
-    def numbers(self, y: Array, P: Array, votes: Array | None, own: list[int] | None, time: float) -> Array:
-        """The same of numbers (P: the prediction, half the width of its interval): whether each is in its interval."""
-        squares, inside = (P[:, 0] - y) ** 2, np.abs(P[:, 0] - y) <= P[:, 1]
-        before = np.arange(self.labels, self.labels + len(y))
-        means = np.where(before > 0, (self.total + np.cumsum(y) - y) / np.maximum(before, 1), y)
-        self.mean_squared += float(((means - y) ** 2).sum())
-        self.total += float(y.sum())
-        self.squared += float(squares.sum())
-        self.absolute += float(np.sqrt(squares).sum())
-        self.recent = [*self.recent, *squares.tolist()][-WINDOW:]
-        of = y if own is None else y[own]
-        self._answered(~inside, squares, None if votes is None else (votes - of[:, None]) ** 2, own, time)
-        return np.asarray(inside)
 
     def _answered(
-        self, wrong: Array, losses: Array, expert_losses: Array | None, own: list[int] | None, time: float
+        self,
+        wrong: Array,
+        losses: Array,
+        expert_losses: Array | None,
+        own: list[int] | None,
+        time: float,
     ) -> None:
         self.labels += len(wrong)
         self.mistakes += int(wrong.sum())
         self.window = [*self.window, *wrong.astype(int).tolist()][-WINDOW:]
-        self.last_label, self.events_since_label = time, 0
+        self.last_label = time
+        self.events_since_label = 0
         if expert_losses is not None and len(expert_losses):
             compared = losses if own is None else losses[own]
-            self.compared = [self.compared[0] + len(compared), self.compared[1] + compared.sum().item()]
+            self.compared = [
+                self.compared[0] + len(compared),
+                self.compared[1] + compared.sum().item(),
+            ]
             self.expert_losses = _added(self.expert_losses, expert_losses.sum(axis=0))
 
     def replaced(self) -> None:
         """Another model, with other experts, begins."""
-        self.compared, self.expert_losses, self.predicted, self.labelled = [0, 0], [], [], []
+        self.compared = [0, 0]
+        self.expert_losses = []
 
     def counts(self) -> dict[str, Any]:
         """Events, labels and mistakes."""
@@ -121,18 +106,201 @@ class Scores:
         window = {"labels": len(self.window), "mistakes": sum(self.window)}
         return {**{name: getattr(self, name) for name in names}, "window": window}
 
-    def calibration(self) -> list[dict[str, float | None]]:
+    @abstractmethod
+    def words(self, scale: Sequence[Any]) -> tuple[str, str]:
+        """How good it was over all labels, and over the newest ones; there are some. `scale`: of the model."""
+
+    @abstractmethod
+    def point(self, clf: Any, before: dict[str, Any] | None) -> dict[str, Any]:
+        """What a point of the curves has of the losses; `before` is the point before it."""
+
+    @abstractmethod
+    def about(self, clf: Any) -> dict[str, Any]:
+        """Counts and all else that `stats` has of this task."""
+
+    def one_sided(self, clf: Any) -> list[Alarm]:
+        """Alarms about single classes."""
+        return []
+
+
+@dataclass
+class ClassScores(Scores):
+    """Mistakes, classes and how probable predictions were said to be."""
+
+    predicted: list[int] = field(default_factory=list)  # by code
+    labelled: list[int] = field(default_factory=list)
+    # labels, sum of the predictions' probabilities, right ones
+    bins: list[list[float]] = field(default_factory=lambda: [[0] * BINS, [0.0] * BINS, [0] * BINS])
+
+    def asked(self, codes: Array, time: float) -> None:
+        """Predictions."""
+        super().asked(codes, time)
+        self.predicted = _added(self.predicted, np.bincount(codes))
+
+    def learned(
+        self,
+        truth: Array,
+        codes: Array,
+        said: Array,
+        votes: Array | None,
+        own: list[int] | None,
+        time: float,
+    ) -> Array:
+        """As of all scores; `said` are the probabilities of the predictions."""
+        right = codes == truth
+        self.labelled = _added(self.labelled, np.bincount(truth))
+        places = np.minimum((said * BINS).astype(int), BINS - 1)
+        weights = (None, said, right)
+        self.bins = [
+            _added(sums, np.bincount(places, weight, BINS))
+            for sums, weight in zip(self.bins, weights, strict=True)
+        ]
+        of = truth if own is None else truth[own]
+        self._answered(~right, ~right, None if votes is None else votes != of[:, None], own, time)
+        return np.asarray(right)
+
+    def replaced(self) -> None:
+        """Another model, with other classes, begins."""
+        super().replaced()
+        self.predicted = []
+        self.labelled = []
+
+    def words(self, scale: Sequence[Any]) -> tuple[str, str]:
+        """Mistakes."""
+        return (
+            f"{count(self.mistakes, 'mistake')} in {self.labels} labelled ({self.mistakes / self.labels:.1%})",
+            f"{sum(self.window) / len(self.window):.1%} of the last {len(self.window)}",
+        )
+
+    def point(self, clf: Any, before: dict[str, Any] | None) -> dict[str, Any]:
+        """Mistakes of the model and of its experts, and how far the sources are."""
+        none = [0] * len(clf.expert_names_)
+        mistakes = self.expert_losses or none
+        compared, then = (
+            (0, none) if before is None else (before["compared"], before["expert_mistakes"])
+        )
+        gained = max(self.compared[0] - compared, 1)
+        return {
+            "mistakes": self.mistakes,
+            "compared": self.compared[0],
+            "windowed": sum(self.window) / max(len(self.window), 1),
+            "expert_mistakes": mistakes,
+            "expert_windowed": [
+                (new - old) / gained for new, old in zip(mistakes, then, strict=True)
+            ],
+            "discrepancy": list(discrepancies(clf).values()),
+        }
+
+    def about(self, clf: Any) -> dict[str, Any]:
+        """By class and by expert; calibration."""
+        labels = CLASSES.scale(clf)
+        losses = self.expert_losses or [0] * len(clf.expert_names_)
+        return self.counts() | {
+            "task": CLASSES.name,
+            "reading": clf.reading_,
+            "classes": labels,
+            "hedge_loss": finite(clf.hedge_loss_),
+            "compared": dict(zip(("labels", "mistakes"), self.compared, strict=True)),
+            "expert_mistakes": dict(zip(clf.expert_names_, losses, strict=True)),
+            "discrepancy": discrepancies(clf),
+            "predicted": _by_label(labels, self.predicted),
+            "labelled": _by_label(labels, self.labelled),
+            "calibration": self._calibration(),
+        }
+
+    def _calibration(self) -> list[dict[str, float | None]]:
         """How probable predictions were said to be, and how often they were right."""
         return [
             {
                 "from": i / BINS,
                 "to": (i + 1) / BINS,
-                "count": int(count),
-                "confidence": total / count if count else None,
-                "right": right / count if count else None,
+                "count": int(labels),
+                "confidence": total / labels if labels else None,
+                "right": right / labels if labels else None,
             }
-            for i, (count, total, right) in enumerate(zip(*self.bins, strict=True))
+            for i, (labels, total, right) in enumerate(zip(*self.bins, strict=True))
         ]
+
+    def one_sided(self, clf: Any) -> list[Alarm]:
+        """Classes that only the sources have, or only the labels."""
+        if not len(clf.source_names_):
+            return []
+        scale = CLASSES.scale(clf)
+        K = len(scale)
+        sources = sum(
+            (clf.learner_.source(i).class_counts for i in range(len(clf.source_names_))),
+            np.zeros(K),
+        )
+        labelled = np.array(self.labelled + [0] * (K - len(self.labelled)))
+        expected = sources / max(sources.sum(), 1) * self.labels
+        alarms = []
+        for code, label in enumerate(scale):
+            n = int(labelled[code])
+            usual = float(expected[code])
+            if sources[code] == 0 and n >= SEEN:
+                text = f"{n} labels say {label!r}, which no source has (rule: {SEEN} labels or more). It is "
+                text += "learned from the target alone."
+                title = f"Class {label!r} is in no source"
+                values = {"class": label, "labels": n}
+            elif n == 0 and usual >= EXPECTED:
+                text = f"none of {self.labels} labels is {label!r}; {usual:.0f} were expected by the sources "
+                text += f"(rule: {EXPECTED} or more). Does the target have it?"
+                title = f"Class {label!r} never comes"
+                values = {"class": label, "expected": usual}
+            else:
+                continue
+            alarms.append(_alarm("one-sided-class", title, text, 0, values))
+        return alarms
+
+
+@dataclass
+class NumberScores(Scores):
+    """Sums of errors, of y, and of the squared errors of its running mean; squared errors of the newest labels."""
+
+    squared: float = 0.0
+    absolute: float = 0.0
+    total: float = 0.0
+    mean_squared: float = 0.0
+    recent: list[float] = field(default_factory=list)
+
+    def learned(
+        self,
+        truth: Array,
+        codes: Array,
+        said: Array,
+        votes: Array | None,
+        own: list[int] | None,
+        time: float,
+    ) -> Array:
+        """As of all scores; `said` are the numbers predicted and half the width of their intervals."""
+        errors = np.abs(said[:, 0] - truth)
+        inside = errors <= said[:, 1]
+        squares = errors**2
+        before = np.arange(self.labels, self.labels + len(truth))
+        means = np.where(
+            before > 0, (self.total + np.cumsum(truth) - truth) / np.maximum(before, 1), truth
+        )
+        self.mean_squared += float(((means - truth) ** 2).sum())
+        self.total += float(truth.sum())
+        self.squared += float(squares.sum())
+        self.absolute += float(errors.sum())
+        self.recent = [*self.recent, *squares.tolist()][-WINDOW:]
+        of = truth if own is None else truth[own]
+        self._answered(
+            ~inside, squares, None if votes is None else (votes - of[:, None]) ** 2, own, time
+        )
+        return np.asarray(inside)
+
+    def words(self, scale: Sequence[Any]) -> tuple[str, str]:
+        """Errors, and how many labels were inside their intervals."""
+        rmse = math.sqrt(self.squared / self.labels)
+        mae = self.absolute / self.labels
+        inside = f"{1 - self.mistakes / self.labels:.1%} inside their {scale[0]:.0%} intervals"
+        lately = len(self.recent)
+        return (
+            f"RMSE {rmse:.4g}, MAE {mae:.4g} in {self.labels} labelled, {inside}",
+            f"RMSE {math.sqrt(sum(self.recent) / lately):.4g} of the last {lately}",
+        )
 
     def errors(self, experts: Sequence[str]) -> dict[str, Any]:
         """Roots of mean squared errors, of the model, of the running mean of y and of each expert; coverage."""
@@ -145,8 +313,34 @@ class Scores:
             "inside": (self.labels - self.mistakes) / self.labels if self.labels else None,
             "recent_rmse": _root(sum(self.recent), len(self.recent)),
             "compared_rmse": _root(self.compared[1], self.compared[0]),
-            "expert_rmse": {name: _root(s, self.compared[0]) for name, s in zip(experts, losses, strict=False)},
+            "expert_rmse": {
+                name: _root(s, self.compared[0]) for name, s in zip(experts, losses, strict=False)
+            },
         }
+
+    def point(self, clf: Any, before: dict[str, Any] | None) -> dict[str, Any]:
+        """Errors of the model and of its experts."""
+        errors = self.errors(clf.expert_names_)
+        return errors | {"expert_rmse": list(errors["expert_rmse"].values())}
+
+    def about(self, clf: Any) -> dict[str, Any]:
+        """Errors and coverage."""
+        counts = self.counts()
+        window = {"labels": counts["window"]["labels"], "outside": counts["window"]["mistakes"]}
+        del counts["mistakes"]
+        coverage = {str(level): finite(share) for level, share in clf.coverage_.items()}
+        of_numbers = {"task": NUMBERS.name, "coverage": coverage, **self.errors(clf.expert_names_)}
+        return counts | of_numbers | {"window": window}
+
+
+SCORES: dict[str, type[Scores]] = {CLASSES.name: ClassScores, NUMBERS.name: NumberScores}
+
+
+def scores_of(task: Task, kept: Mapping[str, Any]) -> Scores:
+    """Scores as a journal has kept them (nothing: from the start); journals of format 4 kept those of both tasks."""
+    kind = SCORES[task.name]
+    names = {each.name for each in fields(kind)}
+    return kind(**{name: value for name, value in kept.items() if name in names})
 
 
 def _root(total: float, count: float) -> float | None:
@@ -171,18 +365,22 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def discrepancies(clf: OnlineTransferClassifier) -> dict[str, float | None]:
+def discrepancies(clf: Any) -> dict[str, float | None]:
     """Mean squared distance between the means of a source and of the stream, in the source's space, by source.
 
     The means are those of all rows and of each class that both have shown: a mean of distances does not grow with every
     new class, as their sum (`clf.discrepancy_`) does. Not known (None) before the first label.
     """
+    distances = task_of(clf).discrepancies(clf)
+    if not distances or not clf.seen_:
+        return dict.fromkeys(distances)
     learner = clf.learner_
-    if not clf.seen_:
-        return dict.fromkeys(clf.source_names_)
-    shown = learner.target_now().class_counts > 0
-    means = [1 + int((shown & (learner.source(i).class_counts > 0)).sum()) for i in range(len(clf.source_names_))]
-    return {name: finite(d / n) for (name, d), n in zip(clf.discrepancy_.items(), means, strict=True)}
+    shown = learner.target.class_counts > 0
+    means = [
+        1 + int((shown & (learner.source(i).class_counts > 0)).sum())
+        for i in range(len(clf.source_names_))
+    ]
+    return {name: finite(d / n) for (name, d), n in zip(distances.items(), means, strict=True)}
 
 
 class History:
@@ -191,7 +389,8 @@ class History:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.points: list[dict[str, Any]] = [
-            json.loads(text) for (text,) in journal.rows("SELECT point FROM history ORDER BY number")
+            json.loads(text)
+            for (text,) in journal.rows("SELECT point FROM history ORDER BY number")
         ]
 
     def due(self, labels: int) -> bool:
@@ -205,26 +404,17 @@ class History:
 
     def add(self, clf: Model, scores: Scores, number: int, time: float) -> None:
         """A point of now."""
-        point: dict[str, Any] = {"number": number, "time": time, "labels": scores.labels, "seen": clf.seen_}
-        point |= {"bound": finite(clf.bound_), "weights": [round(weight, 6) for weight in clf.weights_.values()]}
-        if isinstance(clf, OnlineTransferClassifier):
-            none = [0] * len(clf.expert_names_)
-            mistakes = scores.expert_losses or none
-            before: dict[str, Any] = self.points[-1] if self.points else {"compared": 0, "expert_mistakes": none}
-            gained = max(scores.compared[0] - before["compared"], 1)
-            point |= {
-                "mistakes": scores.mistakes,
-                "compared": scores.compared[0],
-                "windowed": sum(scores.window) / max(len(scores.window), 1),
-                "expert_mistakes": mistakes,
-                "expert_windowed": [
-                    (now - then) / gained for now, then in zip(mistakes, before["expert_mistakes"], strict=True)
-                ],
-                "discrepancy": list(discrepancies(clf).values()),
-            }
-        else:
-            errors = scores.errors(clf.expert_names_)
-            point |= errors | {"expert_rmse": list(errors["expert_rmse"].values())}
+        point: dict[str, Any] = {
+            "number": number,
+            "time": time,
+            "labels": scores.labels,
+            "seen": clf.seen_,
+        }
+        point |= {
+            "bound": finite(clf.bound_),
+            "weights": [round(weight, 6) for weight in clf.weights_.values()],
+        }
+        point |= scores.point(clf, self.points[-1] if self.points else None)
         self._journal.add("history", (number, json.dumps(point)))
         self.points.append(point)
         if len(self.points) > MOST:
@@ -238,12 +428,14 @@ class History:
         self.points = []
 
 
-Alarm = dict[str, Any]
 Points = Sequence[dict[str, Any]]
 ENOUGH = 100  # labels before weights say something about the sources
-COLLAPSED, TRUSTED = 0.9, 0.5  # weight of experts without a source: now, and once before
-STARVED, USUALLY = 200, 10
-SEEN, EXPECTED = 5, 20
+COLLAPSED = 0.9  # weight of experts without a source: now, and once before
+TRUSTED = 0.5
+STARVED = 200
+USUALLY = 10
+SEEN = 5
+EXPECTED = 20
 RULES = ("negative-transfer", "drift", "label-starvation", "one-sided-class")
 
 
@@ -259,9 +451,12 @@ def raised(clf: Model, scores: Scores, points: Points) -> list[Alarm]:
     | `one-sided-class`   | a class with 5 labels or more that no source has, or one of the sources that no label has, |
     |                     | where 20 were expected                                                                     |
     """
-    rules = [_negative_transfer(clf, scores, points), _drift(clf, scores), _starvation(scores, points)]
-    classes = _one_sided(clf, scores) if isinstance(clf, OnlineTransferClassifier) else []
-    return [*(alarm for alarm in rules if alarm is not None), *classes]
+    rules = [
+        _negative_transfer(clf, scores, points),
+        _drift(clf, scores),
+        _starvation(scores, points),
+    ]
+    return [*(alarm for alarm in rules if alarm is not None), *scores.one_sided(clf)]
 
 
 def without_source(names: Sequence[str]) -> list[bool]:
@@ -270,7 +465,10 @@ def without_source(names: Sequence[str]) -> list[bool]:
     >>> without_source(["source a", "target", "target via a", "free: target only", "class frequencies"])
     [False, True, False, True, True]
     """
-    return [name == "target" or name.endswith(": target only") or name == "class frequencies" for name in names]
+    return [
+        name == "target" or name.endswith(": target only") or name == "class frequencies"
+        for name in names
+    ]
 
 
 def _negative_transfer(clf: Model, scores: Scores, points: Points) -> Alarm | None:
@@ -281,7 +479,9 @@ def _negative_transfer(clf: Model, scores: Scores, points: Points) -> Alarm | No
     held = [float(np.asarray(point["weights"])[alone].sum()) for point in points]
     if now <= COLLAPSED or min(held) >= TRUSTED:
         return None
-    since = next(point["number"] for point, share in zip(points, held, strict=True) if share == min(held))
+    since = next(
+        point["number"] for point, share in zip(points, held, strict=True) if share == min(held)
+    )
     return _alarm(
         "negative-transfer",
         "The sources no longer help",
@@ -297,9 +497,11 @@ def _drift(clf: Model, scores: Scores) -> Alarm | None:
     drift = clf.drift_
     if drift.last is None or drift.change is None or not drift.is_fresh(clf.seen_):
         return None
-    label = scores.labels - (clf.seen_ - drift.last)  # as the journal counts: the model may have had labels before
+    label = scores.labels - (
+        clf.seen_ - drift.last
+    )  # as the journal counts: the model may have had labels before
     change = drift.change
-    what = "mistakes" if isinstance(clf, OnlineTransferClassifier) else "large misses (over half the deviation of y)"
+    what = task_of(clf).misses
     when = f"After label {label}" if label > 0 else "Before the first label of this journal"
     return _alarm(
         "drift",
@@ -328,37 +530,16 @@ def _starvation(scores: Scores, points: Points) -> Alarm | None:
     )
 
 
-def _one_sided(clf: OnlineTransferClassifier, scores: Scores) -> list[Alarm]:
-    if not len(clf.source_names_):
-        return []
-    K = len(clf.classes_)
-    sources = sum((clf.learner_.source(i).class_counts for i in range(len(clf.source_names_))), np.zeros(K))
-    labelled = np.array(scores.labelled + [0] * (K - len(scores.labelled)))
-    expected = sources / max(sources.sum(), 1) * scores.labels
-    alarms = []
-    for code, label in enumerate(map(plain, clf.classes_)):
-        n, usual = int(labelled[code]), float(expected[code])
-        if sources[code] == 0 and n >= SEEN:
-            text = f"{n} labels say {label!r}, which no source has (rule: {SEEN} labels or more). It is "
-            text += "learned from the target alone."
-            title, values = f"Class {label!r} is in no source", {"class": label, "labels": n}
-        elif n == 0 and usual >= EXPECTED:
-            text = f"none of {scores.labels} labels is {label!r}; {usual:.0f} were expected by the sources "
-            text += f"(rule: {EXPECTED} or more). Does the target have it?"
-            title, values = f"Class {label!r} never comes", {"class": label, "expected": usual}
-        else:
-            continue
-        alarms.append(_alarm("one-sided-class", title, text, 0, values))
-    return alarms
-
-
 def _alarm(rule: str, title: str, text: str, since: int, values: dict[str, Any]) -> Alarm:
     return {"rule": rule, "title": title, "text": text, "since": since, "values": values}
 
 
 # How long calls take, and how many there are.
 NEWEST = 1000  # calls whose time is kept
-KINDS = {"predict_many": "predict", "label_all": "label"}  # verbs whose time is counted as another's
+KINDS = {
+    "predict_many": "predict",
+    "label_all": "label",
+}  # verbs whose time is counted as another's
 
 
 class Timing:
@@ -366,7 +547,9 @@ class Timing:
 
     def __init__(self) -> None:
         self._seconds: dict[str, deque[float]] = {}
-        self._counts: deque[tuple[float, int, int]] = deque(maxlen=120)  # time, events, labels so far
+        self._counts: deque[tuple[float, int, int]] = deque(
+            maxlen=120
+        )  # time, events, labels so far
 
     @contextmanager
     def of(self, verb: str) -> Iterator[None]:
@@ -384,7 +567,11 @@ class Timing:
         for kind in ("predict", "label", "predict_then_learn"):
             sorted_ = sorted(self._seconds.get(kind, ()))
             if sorted_:
-                at = {"p50": sorted_[len(sorted_) // 2], "p99": sorted_[int(len(sorted_) * 0.99)], "max": sorted_[-1]}
+                at = {
+                    "p50": sorted_[len(sorted_) // 2],
+                    "p99": sorted_[int(len(sorted_) * 0.99)],
+                    "max": sorted_[-1],
+                }
                 latencies[kind] = {**at, "count": len(sorted_)}
         return latencies
 
@@ -399,13 +586,19 @@ class Timing:
         passed = now - then
         if passed <= 0:
             return {"events": 0.0, "labels": 0.0}
-        return {"events": (events - events_then) / passed, "labels": (labels - labels_then) / passed}
+        return {
+            "events": (events - events_then) / passed,
+            "labels": (labels - labels_then) / passed,
+        }
 
 
 def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any]:
     """Who is trusted, mistakes and their bound, what is waiting, how fast, how large."""
-    clf, scores, model, journal = writer.clf, writer.scores, writer.models[-1], writer.journal
-    counts, first = scores.counts(), journal.row("SELECT min(number) FROM event")
+    clf = writer.clf
+    scores = writer.scores
+    model = writer.models[-1]
+    journal = writer.journal
+    first = journal.row("SELECT min(number) FROM event")
     about = {
         "method": model.method,
         "features": clf.n_features_in_,
@@ -435,28 +628,13 @@ def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any
             "last": journal.last,
             "events_kept": journal.totals["event"][0],
         },
-        "snapshot": {**snapshots.about(), "due": writer.settings.snapshot_every - writer.steps.since},
+        "snapshot": {
+            **snapshots.about(),
+            "due": writer.settings.snapshot_every - writer.steps.since,
+        },
         "last_commit": journal.commits,
     }
-    if not isinstance(clf, OnlineTransferClassifier):
-        window = {"labels": counts["window"]["labels"], "outside": counts["window"]["mistakes"]}
-        del counts["mistakes"]
-        coverage = {str(level): finite(share) for level, share in clf.coverage_.items()}
-        of_numbers = {"task": "numbers", "coverage": coverage, **scores.errors(clf.expert_names_)}
-        return about | counts | of_numbers | {"window": window}
-    losses, labels = scores.expert_losses or [0] * len(clf.expert_names_), [plain(label) for label in clf.classes_]
-    return about | counts | {
-        "task": "classes",
-        "reading": clf.reading if isinstance(clf.reading, str) else clf.reading.preset,
-        "classes": labels,
-        "hedge_loss": finite(clf.hedge_loss_),
-        "compared": dict(zip(("labels", "mistakes"), scores.compared, strict=True)),
-        "expert_mistakes": dict(zip(clf.expert_names_, losses, strict=True)),
-        "discrepancy": discrepancies(clf),
-        "predicted": _by_label(labels, scores.predicted),
-        "labelled": _by_label(labels, scores.labelled),
-        "calibration": scores.calibration(),
-    }  # fmt: skip
+    return about | scores.about(clf)
 
 
 def _by_label(labels: list[Any], counts: list[int]) -> dict[str, int]:

@@ -4,80 +4,66 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.values import plain
+from hedgerow.core.values import is_row
 from hedgerow.drift import last_alarm
-from hedgerow.estimator import OnlineTransferClassifier
-from hedgerow.events import OWN, Clock, Event, check_id, digest_of, label_of_json, label_to_json, row_to_bytes
+from hedgerow.events import (
+    OWN,
+    Clock,
+    Event,
+    check_id,
+    digest_of,
+    label_of_json,
+    label_to_json,
+    row_to_bytes,
+)
 from hedgerow.files import write_whole
 from hedgerow.live import Settings
 from hedgerow.live.engine import SEVERAL, Engine, Rows, Taken
-from hedgerow.live.journal import Journal, Model, ModelRow, id_of, model_at
+from hedgerow.live.journal import (
+    FORGET,
+    REPLACE,
+    SNAPSHOT,
+    Journal,
+    ModelRow,
+    Steps,
+    id_of,
+    model_at,
+    model_file,
+)
 from hedgerow.live.report import History, Scores
-from hedgerow.live.steps import FORGET, REPLACE, SNAPSHOT, Predicted, Steps, model_file
 from hedgerow.regressor import model_of_bytes
+from hedgerow.task import Answer, Model, Predicted
 
 FIND = (
-    "SELECT event.number, id, event.time, code, shares, digest, x, label, votes FROM event "
+    "SELECT event.number, id, event.time, code, shares, digest, x, label, votes, known FROM event "
     "LEFT JOIN answer USING (number) WHERE "
 )
 THERE = "SELECT id FROM event WHERE id IN (SELECT value FROM json_each(?))"
-VOTE = np.dtype("<i4")  # a class that an expert named, by its code; an expert of a regressor has a float64
 AT_ONCE = 2000  # events that leave the journal in one transaction: nobody waits long for it
 LOOK_EVERY = 32  # commits between two looks at age and size
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A prediction that is in the journal. `id` is what its label is given by; `number` its place among all events.
-
-    `repeated`: the same id was predicted before, and this is what was answered then (votes and weights are not kept).
-    """
-
-    id: str
-    number: int
-    label: Any
-    probability: float
-    probabilities: dict[Any, float]
-    votes: dict[str, Any] | None = None
-    weights: dict[str, float] | None = None
-    repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NumberAnswer(Answer):
-    """The same of a regressor: `label` is the number that it predicts, `votes` are the numbers of its experts.
-
-    It has no probabilities but an interval for each coverage of the model.
-    """
-
-    intervals: dict[float, tuple[float, float]] = field(default_factory=dict)
-
-    @property
-    def prediction(self) -> float:
-        """The number."""
-        return float(self.label)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The interval of the model's first coverage."""
-        return next(iter(self.intervals.values()))
 
 
 class Writer(Engine):
     """Journal, model and scores, changed together. `changed`: whether the model is ahead of the journal."""
 
-    def __init__(self, journal: Journal, steps: Steps, scores: Scores, settings: Settings, clock: Clock) -> None:
-        self.journal, self.steps, self.scores, self.settings, self.clock = journal, steps, scores, settings, clock
-        self.history, self.models = History(journal), journal.models()
+    def __init__(
+        self, journal: Journal, steps: Steps, scores: Scores, settings: Settings, clock: Clock
+    ) -> None:
+        self.journal = journal
+        self.steps = steps
+        self.scores = scores
+        self.settings = settings
+        self.clock = clock
+        self.history = History(journal)
+        self.models = journal.models()
         self.changed = False
         self._snapshot: tuple[int, bytes] | None = None
         now, pending = clock.now(), journal.rows(
@@ -102,16 +88,20 @@ class Writer(Engine):
         id = check_id(id, own=True)
         if id.startswith(OWN):
             digits = id[len(OWN) :]
-            number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -1
+            number = (
+                int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else -1
+            )
             row = self.journal.row(FIND + "number = ? AND id IS NULL", (number,))
         else:
             row = self.journal.row(FIND + "id = ?", (id,))
         if row is None:
             return None
-        number, own, asked, code, shares, digest, x, label, votes = row
+        number, own, asked, code, shares, digest, x, label, votes, known = row
         P = np.frombuffer(shares)
-        named = np.frombuffer(votes, self._vote_type)
-        return Event(number, own, asked, code, float(P[code]), digest, x, label, P, named)
+        named = np.frombuffer(votes, self.task.vote_type)
+        return Event(
+            number, own, asked, code, float(P[code]), digest, x, label, P, named, known=known
+        )
 
     def among(self, ids: list[str | None]) -> set[str]:
         """Which of these ids may be in the journal: one question for all of them, unless they are few."""
@@ -124,19 +114,17 @@ class Writer(Engine):
         """Events are known by their numbers."""
         return event.number
 
-    @property
-    def _vote_type(self) -> np.dtype[Any]:
-        return VOTE if self.models[-1].coverage is None else np.dtype(np.float64)
+    def number_of(self, key: int) -> int:
+        """A key is a number."""
+        return key
 
-    def labels_at(self, number: int) -> list[Any]:
-        """The classes, by code, of the model that made a prediction."""
-        if number >= self.first and isinstance(self.clf, OnlineTransferClassifier):
-            return [plain(label) for label in self.clf.classes_]
-        return model_at(self.models, number).classes
-
-    def label_at(self, number: int, code: int) -> Any:
-        """The class that a prediction named."""
-        return self.labels_at(number)[code]
+    def scale_at(self, number: int) -> list[Any]:
+        """The classes, by code, or the coverages of the model that made a prediction."""
+        return (
+            self.task.scale(self.clf)
+            if number >= self.first
+            else model_at(self.models, number).scale
+        )
 
     # -- the verbs ----------------------------------------------------------------------------------------------
 
@@ -148,45 +136,46 @@ class Writer(Engine):
         """Several single instances, each with an id or none, as one block."""
         return self._answers(self._take(self._read_single(items), None), True)
 
-    def predict_many(self, X: Any, ids: Sequence[str] | None, explain: bool = False) -> list[Answer]:
-        """See `LiveModel.predict_many`."""
+    def predict_many(
+        self, X: Any, ids: Sequence[str] | None, explain: bool = False
+    ) -> list[Answer]:
+        """See `LiveModel.predict`."""
         return self._answers(self.predict_rows(X, ids), explain)
 
-    def predict_then_learn(self, X: Any, y: Any, ids: Sequence[str] | None) -> list[Answer]:
+    def predict_then_learn(self, X: Any, y: Any, ids: Any, explain: bool = False) -> Any:
         """See `LiveModel.predict_then_learn`."""
-        return self._answers(self.learn_rows(X, y, ids))
+        answers = self._answers(self.learn_rows(X, y, ids), explain)
+        return answers[0] if is_row(X) else answers
 
     def _answers(self, taken: Taken, explain: bool = False) -> list[Answer]:
-        clf, (codes, P, votes, weights) = self.clf, taken.predicted
-        classes = [plain(label) for label in clf.classes_] if isinstance(clf, OnlineTransferClassifier) else None
+        clf = self.clf
+        task = self.task
+        codes, P, votes, weights = taken.predicted
+        codes = task.decided(clf, codes, P)
+        scale = task.scale(clf)
         weights = (weights or dict(clf.weights_)) if explain else None
         new = iter(zip(taken.keys, codes.tolist(), P.tolist(), votes.tolist(), strict=True))
         answers = []
         for id, event in zip(taken.ids, taken.known, strict=True):
             if event is not None:
                 shares = [] if event.probabilities is None else event.probabilities.tolist()
-                labels = None if classes is None else self.labels_at(event.number)
-                answers.append(self._answer(event.id, event.number, event.code, shares, labels, repeated=True))
+                code = event.code
+                if shares:
+                    code = int(task.decided(clf, np.array([code]), np.array([shares]))[0])
+                name = id_of(event.id, event.number)
+                of = self.scale_at(event.number)
+                answers.append(task.answer(name, event.number, code, shares, of, None, None, True))
                 continue
             number, code, shares, named = next(new)
-            said = None
-            if explain:
-                of = named if classes is None else [classes[k] for k in named]
-                said = dict(zip(clf.expert_names_, of, strict=True))
-            answers.append(self._answer(id, number, code, shares, classes, said, weights))
+            said = (
+                dict(zip(clf.expert_names_, task.named(named, scale), strict=True))
+                if explain
+                else None
+            )
+            answers.append(
+                task.answer(id_of(id, number), number, code, shares, scale, said, weights, False)
+            )
         return answers
-
-    def _answer(
-        self, id: str | None, number: int, code: int, P: list[float], classes: list[Any] | None,
-        votes: dict[str, Any] | None = None, weights: dict[str, float] | None = None, repeated: bool = False,
-    ) -> Answer:  # fmt: skip
-        name = id_of(id, number)
-        if classes is not None:
-            shares = dict(zip(classes, P + [0.0] * (len(classes) - len(P)), strict=True))
-            return Answer(name, number, classes[code], P[code], shares, votes, weights, repeated)
-        levels = model_at(self.models, number).coverage or []
-        intervals = {level: (P[0] - half, P[0] + half) for level, half in zip(levels, P[1:], strict=True)}
-        return NumberAnswer(name, number, P[0], math.nan, {}, votes, weights, repeated, intervals)
 
     # -- what the journal keeps ---------------------------------------------------------------------------------
 
@@ -196,34 +185,47 @@ class Writer(Engine):
 
     def _labels(self, y: Any) -> list[Any]:
         try:
-            return [label_of_json(label_to_json(self._label(label))) for label in y]
+            return [label_of_json(label_to_json(self.kept(label))) for label in y]
         except TypeError:
-            raise InputError(f"y is {type(y).__name__}; give a list of labels, None where one is missing") from None
+            raise InputError(
+                f"y is {type(y).__name__}; give a list of labels, None where one is missing"
+            ) from None
 
-    def _add(self, rows: Rows, predicted: Predicted, now: float, waits: bool) -> list[int]:
+    def _add(
+        self, rows: Rows, predicted: Predicted, now: float, known: str | None, waits: bool
+    ) -> list[int]:
         self.journal.begin()
         numbers = [self.journal.next() for _ in rows.data]
         shares = [row.tobytes() for row in np.ascontiguousarray(predicted.P, dtype=np.float64)]
-        named = [row.tobytes() for row in np.ascontiguousarray(predicted.votes, dtype=self._vote_type)]
+        named = [
+            row.tobytes()
+            for row in np.ascontiguousarray(predicted.votes, dtype=self.task.vote_type)
+        ]
         parts = zip(
-            numbers, rows.ids, predicted.codes.tolist(), shares, named, map(digest_of, rows.data), rows.data, rows.raw,
-            strict=True,
+            numbers, rows.ids, predicted.codes.tolist(), shares, named, map(digest_of, rows.data),
+            [known] * len(numbers), rows.data, rows.raw, strict=True,
         )  # fmt: skip
         self.journal.add_many("event", ((number, id, now, *rest) for number, id, *rest in parts))
         if waits:
             self.pending.update(dict.fromkeys(numbers, now))
         return numbers
 
-    def _resolve(self, kind: str, keys: list[int], labels: list[Any], right: Sequence[bool | None] | Array) -> None:
-        step, now = self.journal.next(), self.clock.now()
+    def _resolve(
+        self, kind: str, keys: list[int], labels: list[Any], right: Sequence[bool | None] | Array
+    ) -> None:
+        step = self.journal.next()
+        now = self.clock.now()
         self.journal.add("step", (step, kind, keys[0], keys[-1], now))
         answers = zip(keys, map(label_to_json, labels), right, strict=True)
         self.journal.add_many(
-            "answer", ((n, step, text, None if ok is None else int(ok), now) for n, text, ok in answers)
+            "answer",
+            ((n, step, text, None if ok is None else int(ok), now) for n, text, ok in answers),
         )
         for number in keys:
             self.pending.pop(number, None)
-        self._look_at_drift([number for number, label in zip(keys, labels, strict=True) if label is not None], now)
+        self._look_at_drift(
+            [number for number, label in zip(keys, labels, strict=True) if label is not None], now
+        )
 
     def _look_at_drift(self, numbers: list[int], now: float) -> None:
         """Labels of these events were learned: which raised an alarm of drift; a point of the curves, if it is due."""
@@ -262,7 +264,8 @@ class Writer(Engine):
         self.changed = True
         number = self.journal.next()
         self._snapshot = (number, self.steps.snapshot())
-        self.journal.add("step", (number, SNAPSHOT, 0, 0, self.clock.now()))
+        newest = self.steps.newest
+        self.journal.add("step", (number, SNAPSHOT, newest, newest, self.clock.now()))
         return self._snapshot[1]
 
     def snapshot_if_due(self) -> None:
@@ -273,24 +276,29 @@ class Writer(Engine):
     def newest_step(self, ids: Sequence[str]) -> int:
         """The newest step that used one of these events; 0 if none did."""
         numbers = [event.number for event in map(self.find, ids) if event is not None]
-        steps = (self.journal.row("SELECT step FROM answer WHERE number = ?", (number,)) for number in numbers)
+        steps = (
+            self.journal.row("SELECT step FROM answer WHERE number = ?", (number,))
+            for number in numbers
+        )
         return max((row[0] for row in steps if row is not None), default=0)
 
     def forget(self, ids: Sequence[str]) -> list[str]:
         """See `LiveModel.forget`: no snapshot that is kept may need a step of these events."""
-        forgotten = []
-        for id in ids:
-            event = self.find(id)
-            if event is None:
-                continue
-            self.journal.begin()
-            self.journal.rows("PRAGMA secure_delete = ON")  # what is deleted is overwritten in the file
+        events = {id: event for id in ids if (event := self.find(id)) is not None}
+        if not events:
+            return []
+        now = self.clock.now()
+        journal = self.journal
+        journal.begin()
+        journal.forgetting()
+        for event in events.values():
+            number = event.number
             for table in ("event", "answer"):
-                self.journal.delete(table, "number = ?", (event.number,))
-            self.journal.add("step", (self.journal.next(), FORGET, event.number, event.number, self.clock.now()))
-            self.pending.pop(event.number, None)
-            forgotten.append(id)
-        return forgotten
+                journal.delete(table, "number = ?", (number,))
+            journal.add("step", (journal.next(), FORGET, number, number, now))
+            self.pending.pop(number, None)
+        journal.forget_in_marks({id_of(e.id, e.number) for e in events.values()})
+        return list(events)
 
     def replace(self, data: bytes, reason: str) -> ModelRow:
         """Another model from now on; what waits for a label is read again as the new model reads it."""
@@ -301,18 +309,18 @@ class Writer(Engine):
                 "different things; make another live model of it"
             )
         before = self.snapshot()
-        number, folder = self.journal.next(), self.journal.folder
-        for old in folder.glob("models/*.safetensors"):
-            if old != model_file(folder, self.models[-1].number):
-                old.unlink()
+        number = self.journal.next()
+        folder = self.journal.folder
         (folder / "models").mkdir(exist_ok=True)
         write_whole(model_file(folder, number), data)
         write_whole(model_file(folder, number, before=True), before)
         self._read_again(clf)
-        self.steps = Steps(model_of_bytes(data))
+        self.steps = Steps(model_of_bytes(data), newest := self.steps.newest)
         now = self.clock.now()
-        self.journal.add("step", (number, REPLACE, 0, 0, now))
-        self.journal.set_model(ModelRow.of(clf, number, hashlib.sha256(data).hexdigest(), now, reason))
+        self.journal.add("step", (number, REPLACE, newest, newest, now))
+        self.journal.set_model(
+            ModelRow.of(clf, number, hashlib.sha256(data).hexdigest(), now, reason)
+        )
         self.models = self.journal.models()
         self.scores.replaced()
         self.history.clear()
@@ -325,7 +333,9 @@ class Writer(Engine):
         names = [getattr(model, "feature_names_in_", np.zeros(0)).tolist() for model in (old, clf)]
         same = names[0] == names[1] and old.n_features_in_ == clf.n_features_in_
         for number in self.pending:
-            *about, x, raw = self.journal.rows("SELECT * FROM event WHERE number = ?", (number,))[0][1:]
+            *about, x, raw = self.journal.rows("SELECT * FROM event WHERE number = ?", (number,))[
+                0
+            ][1:]
             if raw is None and not (same and old.table_ is None and clf.table_ is None):
                 raise InputError(
                     f"{len(self.pending)} events wait for labels, and event {number} cannot be read by the new model, "
@@ -337,7 +347,8 @@ class Writer(Engine):
 
     def prune(self, floor: int) -> None:
         """Delete some of what may go, within the transaction that is open. Recovery needs all steps after `floor`."""
-        journal, settings = self.journal, self.settings
+        journal = self.journal
+        settings = self.settings
         if not journal.open_transaction:
             return
         excess = journal.totals["answer"][0] - settings.keep_events
@@ -359,16 +370,21 @@ class Writer(Engine):
 
     def commit(self) -> tuple[int, bytes] | None:
         """Everything since the last commit; returns the snapshot that is to be written, if one was taken."""
-        taken, self._snapshot = self._snapshot, None
+        taken = self._snapshot
+        self._snapshot = None
         if self.journal.open_transaction:
             self._commit()
         self.changed = False
         return taken
 
     def _commit(self) -> None:
-        current, clf = self.models[-1], self.clf
-        # for those who read the journal, not the model
-        if isinstance(clf, OnlineTransferClassifier) and len(clf.classes_) != len(current.labels["values"]):
-            self.models[-1] = ModelRow.of(self.clf, current.number, current.digest, current.time, current.reason)
+        current = self.models[-1]
+        clf = self.clf
+        if len(self.task.scale(clf)) != len(
+            current.labels["values"]
+        ):  # for those who read the journal, not the model
+            self.models[-1] = ModelRow.of(
+                clf, current.number, current.digest, current.time, current.reason
+            )
             self.journal.set_model(self.models[-1])
         self.journal.commit({"scores": vars(self.scores), "seen": self.clf.seen_})

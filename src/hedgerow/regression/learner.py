@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hedgerow import drift as evidence
-from hedgerow.core.arrays import Array, Matrix, blocks, dense
+from hedgerow.core import records
+from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError, InputError
-from hedgerow.core.linalg import one_blas_thread
-from hedgerow.core.registry import of_json
-from hedgerow.learner import BLOCK, MOST, WHOLE, Layout, Learner, Spec, State, prefixed, register_learner, under
+from hedgerow.core.linalg import from_upper, upper_of
+from hedgerow.core.records import Stretch
+from hedgerow.learner import BLOCK, Layout, Learner, Spec, State, prefixed, under
 from hedgerow.ridge import trees
-from hedgerow.ridge.trees import scaled, trees_of
+from hedgerow.ridge.regression import Regression
+from hedgerow.ridge.trees import trees_of
 
 if TYPE_CHECKING:
-    from hedgerow.kernels.regression import Memory, Outcome, Rows
+    from hedgerow.kernels.regression import Fixed, Work
 
-LARGEST_Z = 8.0  # scaled columns are clipped there
-FARTHEST_Z = 50.0  # and there for the linear regression, which extrapolates
-SOURCE_VOTE = 0.1  # of a source's row nearby, against one of the target
-REGRESSIONS = ("linear", "kernel", "kernel, free", "kernel, recent")
+LARGEST_Y = 1e100  # of a label, and of its deviations from the mean: squares of sums of it must stay numbers
+LOSSES = 3  # prediction, first range, labels outside of the range; then those of the heads
+SPACES = ("linear", "kernel")
+OF_A_ROW = ("y", "residual of the trees", "residual of the kernel", "miss")  # kept with a row
 OUTPUTS = ("trees", "kernel")  # the frozen outputs that residuals are taken of
-MIXTURES = ("ML-Poly", "exponential weights", "stack", "stack, strong ridge")
+WITHIN = "within sources"
+FADING = 3  # outputs, the first, that have a regression in which labels fade too
+MIXTURES = 3  # ML-Poly, exponential weights, the stack
 TARGET_ROWS = 1000
-
-
-def number_specs(experts: int, levels: int) -> tuple[dict[str, Spec], dict[str, Spec]]:
-    """What every learner of numbers has: scales; the range of y, trackers of intervals, counters."""
-    constants = {"x.mean": Spec(("m",)), "x.sd": Spec(("m",), low=1e-300)}
-    constants |= {"y.mean": Spec((1,)), "y.sd": Spec((1,), low=1e-300)}
-    state = {"range": Spec((2,)), "quantile": Spec((levels,), low=0), "top": Spec((1,), low=0)}
-    state |= {"covered": Spec((levels,), WHOLE, 0, MOST), "counts": Spec((2 + experts,), WHOLE, 0, MOST)}
-    return constants, state | evidence.specs(2 + experts)
-
-
-def zeros(plan: Any, m: int) -> State:
-    """The state before any label, where it is zero."""
-    state: State = plan.layout().zeros(m=m)
-    return state | evidence.initial(state["counts"])
+PENDING = evidence.EVERY  # rows that are folded at once, when drift is looked for
 
 
 @dataclass(frozen=True)
@@ -59,101 +49,106 @@ class RegressionPlan:
     kept: int = TARGET_ROWS
     sampling: str = ""
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RegressionPlan:
-        """From plain lists and numbers; data of a file is not trusted."""
-        plan = of_json(cls, data)
-        if not set(plan.own) <= set(plan.sources) or (plan.own and len(plan.sources) < 2):
-            raise InputError(f"heads of {plan.own} for the sources {plan.sources}")
-        if plan.kept < 1 or not plan.coverage or not all(0 < c < 1 for c in plan.coverage):
-            raise InputError(f"{plan.kept} kept rows and coverage={plan.coverage}")
-        return plan
+    def __post_init__(self) -> None:
+        if not set(self.own) <= set(self.sources) or (self.own and len(self.sources) < 2):
+            raise InputError(f"heads of {self.own} for the sources {self.sources}")
+        if self.kept < 1 or not self.coverage or not all(0 < c < 1 for c in self.coverage):
+            raise InputError(f"{self.kept} kept rows and coverage={self.coverage}")
 
     @property
     def trained(self) -> list[str]:
-        """What is trained on the sources, for trees and for every regression: all, within, each of `own`."""
+        """What is trained on the sources: on all, within their levels (trees only), on each of `own`."""
         if not self.sources:
             return ["no source"]
         return [
             "all sources",
-            *(["within sources"] if len(self.sources) > 1 else []),
+            *([WITHIN] if len(self.sources) > 1 else []),
             *(f"source {s}" for s in self.own),
         ]
 
-    def columns(self, i: int) -> list[str]:
-        """The heads of regression i."""
-        last = "residual of the trees"
-        return [self.trained[0], last] if i == len(REGRESSIONS) - 1 else [*self.trained, "target alone", last]
+    @property
+    def columns(self) -> list[str]:
+        """The heads of each regression."""
+        trained = [name for name in self.trained if name != WITHIN]
+        return [*trained, "target alone", "residual of the trees"]
 
     @property
     def outputs(self) -> list[str]:
-        """The frozen outputs: of the trees, and of the kernel regression of all sources."""
-        return [*(f"trees: {name}" for name in self.trained), f"kernel: {self.trained[0]}, frozen"]
+        """The frozen outputs: of the kernel regression of all sources, and of the trees."""
+        return [f"kernel: {self.trained[0]}, frozen", *(f"trees: {name}" for name in self.trained)]
 
     @property
     def heads(self) -> list[str]:
         """All heads, in the order of the compiled loop."""
-        names = [f"{space}: {name}" for i, space in enumerate(REGRESSIONS) for name in self.columns(i)]
-        names += [
-            f"{output}, {what}" for what in ("level and scale", "recent level and scale") for output in self.outputs
-        ]
-        names += [f"{name}, {what}" for what in ("frozen", "mean offset", "recent offset") for name in OUTPUTS]
-        for what in ("near", "nearest"):
-            names += [f"{what} rows: residuals of {name}" for name in OUTPUTS] + [f"{what} rows"]
-        return [*names, "nearest rows, sources too", "mean of the target", "moving average of the target"]
+        names = [f"{space}: {name}" for space in SPACES for name in self.columns]
+        names += [f"{output}, level and scale" for output in self.outputs]
+        names += [f"{output}, recent level and scale" for output in self.outputs[:FADING]]
+        names += [f"{name}, recent offset" for name in OUTPUTS]
+        names += [f"nearest rows: residuals of {name}" for name in OUTPUTS]
+        return [*names, "nearest rows", "moving average of the target"]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Of what a target has learned, as far as they are known: see `kernels.regression.Memory`."""
+        heads = len(self.heads)
+        return {
+            "heads": heads,
+            "counts": 2 + heads,
+            "losses": LOSSES + heads,
+            "levels": len(self.coverage),
+            "levelled": len(self.outputs) + len(self.outputs[:FADING]),
+            "places": PENDING,
+            "Q": 2 * len(self.columns) + 1,
+        }
 
     def layout(self) -> Layout:
         """Name, shape, type and range of every array."""
-        heads, levels, outputs = len(self.heads), len(self.coverage), len(self.outputs)
-        constants, state = number_specs(heads, levels)
-        constants |= {
-            "landmarks": Spec(("l", "m")),
-            "settings": Spec((3,), low=0),
-            "A": Spec(("l", "r")),
-            "source": Spec(("D",)),
-            "near.x": Spec(("near", "m")),
-            "near.y": Spec(("near",)),
-        }
+        from hedgerow.kernels.regression import Fixed, Memory
+
+        state = records.specs(Memory, "", **self.sizes)
+        constants = records.specs(Fixed)
         constants |= prefixed("trees.", trees.specs(len(self.trained), 1, forest=False)[0])
-        state |= {
-            "level_P": Spec((2, outputs, 2, 2)),
-            "level_a": Spec((2, outputs, 2)),
-            "offsets": Spec((2, 2)),
-            "running": Spec((4,)),
-            "kept_x": Spec((self.kept, "m")),
-            "kept_y": Spec((self.kept, 4)),
-            "place": Spec((2,), WHOLE, 0, self.kept),
-            "miss": Spec((2,), low=0),
-            "R": Spec((heads,)),
-            "S": Spec((heads,), low=0),
-            "L": Spec((heads,), low=0),
-            "stack_P": Spec((2, heads, heads)),
-            "stack_a": Spec((2, heads)),
-            "last_R": Spec((len(MIXTURES),)),
-            "last_S": Spec((len(MIXTURES),), low=0),
-            "loss": Spec((2 + heads,), low=0),
-        }
-        for i in range(len(REGRESSIONS)):
-            D = "Dl" if i == 0 else "D"
-            state |= {f"regression.{i}.P": Spec((D, D)), f"regression.{i}.M": Spec((len(self.columns(i)), D))}
+        for i, (name, q) in enumerate(self.regressions.items()):
+            own = {"P": Spec((f"tri{i}",), needed=False), "M": Spec((f"d{i}", q), needed=False)}
+            constants |= prefixed(f"{name}.prior.", own)
+            state |= prefixed(f"{name}.", own)
 
         def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
-            if sizes["Dl"] != sizes["m"] + 1 or sizes["D"] != sizes["m"] + 1 + sizes["r"]:
-                return (
-                    f"{sizes['Dl']} and {sizes['D']} dimensions of {sizes['m']} columns and {sizes['r']} of the kernel"
-                )
-            count, place = arrays["place"].tolist()
-            if count < self.kept and place != count:
-                return f"{count} kept rows, of which the next is {place}"
-            if (
-                not arrays["settings"][0] > 0
-                or not arrays["miss"][0] > 0
-                or not arrays["range"][0] < arrays["range"][1]
-            ):
-                return "a width, a mean miss and a range of y above 0 are needed"
-            return next(trees.problems(under("trees.", arrays), sizes, forest=False), None)
+            return next(_problems(self, arrays, sizes), None)
 
-        return Layout(constants, state, (consistent,))
+        return Layout(constants, state | evidence.specs(self.sizes["counts"]), (consistent,))
+
+    @property
+    def regressions(self) -> dict[str, int]:
+        """The weights of each: of the heads in two feature maps, of the stack."""
+        return {**dict.fromkeys(SPACES, len(self.columns)), "stack": 1}
+
+
+def _problems(
+    plan: RegressionPlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]
+) -> Iterator[str]:
+    """What the shapes alone do not say."""
+    m = sizes["m"]
+    dims = [m + 1, m + 1 + sizes["r"], len(plan.heads)]
+    for i, (name, d) in enumerate(zip(plan.regressions, dims, strict=True)):
+        own = under(f"{name}.", arrays)
+        if {"P", "M"} - own.keys() and {"prior.P", "prior.M"} - own.keys():
+            yield f"{name}: neither a prior nor what became of it"
+        size = (sizes[f"d{i}"], sizes[f"tri{i}"])
+        if ("P" in own) != ("M" in own) or size != (d, d * (d + 1) // 2):
+            yield f"{name}: {sizes[f'd{i}']} dimensions, not {d}"
+    labels = arrays["counts"][0]
+    count, place, pending = arrays["place"].tolist()
+    if pending != labels % PENDING or sizes["D"] != sum(dims):
+        yield f"{pending} pending rows of {sizes['D']} numbers after {labels} labels"
+    fits = count == sizes["kept"] <= plan.kept and (place == count or count == plan.kept)
+    if not fits or place >= plan.kept or sizes["columns"] != m + len(OF_A_ROW):
+        yield f"{sizes['kept']} kept rows of {sizes['columns']} numbers, of which the next is {place}"
+    if not arrays["range"][0] < arrays["range"][1]:
+        yield "a range of y above 0 is needed"
+    if (arrays["mix"][1:] < 0).any() or (arrays["last"][1] < 0).any():
+        yield "squares below 0"
+    yield from trees.problems(under("trees.", arrays), sizes, forest=False)
 
 
 class NumberTrace(NamedTuple):
@@ -167,47 +162,212 @@ class NumberTrace(NamedTuple):
     experts: Array
 
 
-def squared_distances(A: Array, B: Array) -> Array:
-    """Between all rows of A and all rows of B."""
-    return np.asarray(np.maximum((A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * A @ B.T, 0))
+class RegressionLearner(Learner):
+    """Heads of the sources and the target under a mixture of squared losses; see `hedgerow.kernels.regression`.
 
-
-def kernel_map(Z: Array, landmarks: Array, width: float, A: Array) -> Array:
-    """[1, z, k(z, landmarks) A] with the Gaussian kernel."""
-    return np.hstack([np.ones((len(Z), 1)), Z, np.exp(-squared_distances(Z, landmarks) / width) @ A])
-
-
-class NumberLearner(Learner):
-    """A learner of numbers: a plan, constants, a state. Labels are numbers in the units of y, NaN where there is none.
-
-    A subclass says what is in its plan and its arrays, and how rows are predicted and learned (`_run`).
+    Labels are numbers in the units of y, NaN where there is none. The state is one record, of which `state` has views;
+    the regressions have their P and M beside it.
     """
 
+    kind = "regression"
+    plan_type = RegressionPlan
+    plan: RegressionPlan
+    guarantee = "the sum of squared errors of the prediction"
     gaps = True
     dtype = np.dtype(np.float64)
 
-    def __init__(self, plan: Any, constants: Constants, state: State) -> None:
-        super().__init__(plan, constants, {name: _writable(array) for name, array in state.items()})
-        self._coverage = np.array(plan.coverage)
+    def __init__(self, plan: RegressionPlan, constants: Constants, state: State) -> None:
+        from hedgerow.kernels.regression import Targets
 
-    @abstractmethod
-    def _run(self, X: Array, y: Array, weight: Array, out: Outcome) -> None:
-        """Predict rows in order and learn those with a label, y being in units of the sources."""
+        own = {name: np.array(state[name]) for name in evidence.specs(0)}
+        super().__init__(plan, constants, own)
+        self._names = plan.heads
+        self.coverage = np.array(plan.coverage)
+        self.regressions = [self._regression(name, state) for name in plan.regressions]
+        self._ends = tuple(
+            np.cumsum([0, *sizes])
+            for sizes in zip(*(each.M.shape for each in self.regressions), strict=True)
+        )
+        stretch = self.stretch(plan.kept, PENDING)
+        self.record = np.zeros(stretch.size)
+        views = stretch.views(self.record)
+        self.state |= views
+        for name in views.keys() & state.keys():
+            views[name][: len(state[name])] = state[name]
+        top = np.empty(len(self.regressions))
+        diagonal = np.empty(self._ends[0][-1])
+        for i, each in enumerate(self.regressions):
+            (d, d_end), (q, q_end) = (ends[i : i + 2].tolist() for ends in self._ends)
+            each.G = self.state["G"].ravel()[PENDING * d : PENDING * d_end].reshape(PENDING, -1)
+            each.E = self.state["E"].ravel()[PENDING * q : PENDING * q_end].reshape(PENDING, -1)
+            each.diagonal = diagonal[d:d_end]
+            each.top = top[i : i + 1]
+            each.measure()
+        self._work = self.work(plan.kept, PENDING)
+        self.targets = Targets(
+            P=tuple(each.P for each in self.regressions),
+            M=tuple(each.M for each in self.regressions),
+            diagonal=diagonal,
+            top=top,
+            d=self._ends[0],
+            q=self._ends[1],
+            at=stretch.at,
+            kept=plan.kept,
+            records=self.record[None],
+            slots=np.zeros(BLOCK, np.int64),
+        )
 
-    def _block(self, X: Matrix, y: Array, weight: Array | None) -> tuple[NumberTrace, Array]:
-        """Predict rows in order and learn those with a label; and what is a usual miss before each."""
-        from hedgerow.kernels.regression import Outcome
+    def _regression(self, name: str, state: State) -> Regression:
+        get = self.constants.for_kernels
+        if f"{name}.M" in state:
+            return Regression(from_upper(state[f"{name}.P"]), state[f"{name}.M"])
+        P = self.constants.derived(f"{name}.P", lambda: from_upper(get(f"{name}.prior.P")))
+        return Regression(P, _writable(get(f"{name}.prior.M")), shared=True)
 
-        B, levels, (c,), (s,) = len(y), len(self._coverage), self.constants["y.mean"], self.constants["y.sd"]
-        out = Outcome(np.empty(B), np.empty((B, levels)), np.empty((B, len(self.expert_names))), np.empty(B))
-        rows = np.ascontiguousarray(dense(X), dtype=np.float64)
-        self._run(rows, (y - c) / s, np.ones(B) if weight is None else weight, out)
-        return NumberTrace(c + s * out.prediction, s * out.half, c + s * out.heads), s * out.usual
+    def stored(self) -> State:
+        """The state. Pending rows stay pending: to fold them earlier would give other last digits."""
+        state = self.state | {"rows": self.state["rows"][: self.state["place"][0]]}
+        for name, each in zip(self.plan.regressions, self.regressions, strict=True):
+            if not each.shared:
+                state |= {f"{name}.P": upper_of(each.P), f"{name}.M": each.M}
+        return state
+
+    def arrays(self) -> State:
+        """A copy of the state in which no row of a regression is pending."""
+        twin = self.copy()
+        twin.fold()
+        return twin.stored()
+
+    def fold(self) -> None:
+        """The pending rows of every regression go into its P and M, of which it has its own from then on."""
+        for each in self.regressions:
+            each.fold(int(self.state["place"][2]))
+        self.state["place"][2] = 0
+        self.targets = self.targets._replace(
+            P=tuple(each.P for each in self.regressions),
+            M=tuple(each.M for each in self.regressions),
+        )
+
+    # -- what compiled loops take -------------------------------------------------------------------------------------
+
+    @cached_property
+    def fixed(self) -> Fixed:
+        """What all targets of the fit share."""
+        from hedgerow.kernels.regression import Fixed
+
+        own = {name: _writable(self.constants.for_kernels(name)) for name in self.constants}
+        shared = {name: own[name] for name in Fixed._fields[:-1]}
+        return Fixed(**shared, trees=trees_of(under("trees.", own)))
+
+    def stretch(self, kept: int, places: int) -> Stretch:
+        """A record with room for so many rows and pending rows."""
+        from hedgerow.kernels.regression import Memory
+
+        d = self._ends[0]
+        sizes = self.plan.sizes | {"places": places, "D": d[-1], "kept": kept}
+        return Stretch(Memory, **sizes, columns=d[1] - 1 + len(OF_A_ROW))
+
+    def work(self, kept: int, places: int) -> Work:
+        """Room for what a row needs meanwhile."""
+        from hedgerow.kernels.regression import Work
+
+        fixed = self.fixed
+        D, Q = (int(ends[-1]) for ends in self._ends)
+        heads = len(self._names)
+        sizes = {
+            "x": len(fixed.mean),
+            "Z": D,
+            "fits": Q,
+            "along": (len(self.regressions), places),
+            "kernel": len(fixed.landmarks),
+            "columns": len(fixed.trees.first),
+            "outputs": len(self.plan.outputs),
+            "near": kept,
+            "raw": heads,
+            "mixed": MIXTURES,
+            "last": MIXTURES,
+            "weights": heads,
+            "Pz": D,
+        }
+        return Work(known=np.full(2, -1), **{name: np.empty(size) for name, size in sizes.items()})
+
+    @property
+    def expert_names(self) -> list[str]:
+        """The heads."""
+        return self._names
+
+    @property
+    def weights(self) -> Array:
+        """The share of each head in the prediction; a stack may make some negative, the sum is one."""
+        state = self.state
+        regrets, squares, losses = state["mix"]
+        poly = _polynomial(regrets, squares)
+        last = _polynomial(*state["last"])
+        exponential = np.exp(-(losses - losses.min()) / 2)
+        stack = self.regressions[-1]
+        n = int(state["place"][2])
+        a = (stack.M + stack.G[:n].T @ stack.E[:n])[:, 0]
+        return np.asarray(
+            last[0] * poly
+            + last[1] * exponential / exponential.sum()
+            + last[2] * ((1 - a.sum()) * poly + a)
+        )
+
+    @property
+    def bound(self) -> float:
+        r"""What :math:`\sum_t (\hat y_t - y_t)^2` cannot exceed after these labels, in squared units of y.
+
+        The theorem and its proof are in docs/theory.md.
+        """
+        if not self.seen:
+            return 0.0
+        from hedgerow.kernels.regression import PRIOR_REGRET
+
+        loss = self.state["loss"]
+        W = self._length
+        growth = np.log2(W / loss[1])
+        spread = MIXTURES * np.logaddexp2(0, np.log2(self.seen) + 4 * growth)
+        A = (np.sqrt(spread) + PRIOR_REGRET * (1 + 2 * np.log(2) * growth)) ** 2
+        regret = W**2 * (2 * np.log(len(self._names)) + A + 1)
+        return self._squared(loss[LOSSES:].min() + loss[2] + regret)
+
+    @property
+    def dim(self) -> int:
+        """Of the kernel regression."""
+        return len(self.constants["source"])
+
+    @property
+    def _length(self) -> float:
+        """Of the range that heads are clipped to."""
+        from hedgerow.kernels.regression import MARGIN
+
+        low, high = self.state["range"]
+        return float((1 + 2 * MARGIN) * (high - low))
 
     @property
     def mixture_loss(self) -> float:
         """The sum of squared errors so far."""
-        return float(self._sd**2 * self.state["loss"][0])
+        return self._squared(self.state["loss"][0])
+
+    @property
+    def root_mean_loss(self) -> float:
+        """The root of the mean squared error so far."""
+        return float(self._sd * np.sqrt(self.state["loss"][0] / self.seen))
+
+    def _squared(self, value: float) -> float:
+        """Squared units of y, where a number of units alone might vanish or overflow when it is squared."""
+        return float((self._sd * np.sqrt(value)) ** 2)
+
+    def check_labels(self, y: Array, where: str) -> None:
+        """Refuse labels (NaN: none) that are so far from those of the sources that their squares could overflow."""
+        with np.errstate(over="ignore"):
+            far = (y - self.constants["y_mean"]) / self._sd
+        bad = np.flatnonzero(np.abs(far) > LARGEST_Y)
+        if len(bad):
+            raise InputError(
+                f"{where}: {y[bad[0]]:g} at row {bad[0]} is more than {LARGEST_Y:g} deviations ({self._sd:g}) from the "
+                "mean of the labels that the model was fitted on; fit it on labels of the same unit"
+            )
 
     @property
     def n_sources(self) -> int:
@@ -226,14 +386,13 @@ class NumberLearner(Learner):
 
     @property
     def _sd(self) -> float:
-        return float(self.constants["y.sd"][0])
+        return float(self.constants["y_deviation"][0])
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Matrix) -> NumberTrace:
         """Rows by what was learned so far; nothing is learned."""
-        with one_blas_thread:
-            return self._joined(
-                [self._block(rows, np.full(rows.shape[0], np.nan), None)[0] for rows in blocks(X, BLOCK)]
-            )
+        return self._joined(self._in_blocks(self._block, X, np.full(X.shape[0], np.nan), None))
 
     def run(self, X: Matrix, y: Array, weight: Array | None = None) -> NumberTrace:
         """Rows in order, in blocks: each is predicted before its label (NaN: none), which is then learned."""
@@ -242,115 +401,38 @@ class NumberLearner(Learner):
     def _joined(self, parts: list[NumberTrace]) -> NumberTrace:
         if len(parts) == 1:
             return parts[0]
-        empty = NumberTrace(np.empty(0), np.empty((0, len(self.plan.coverage))), np.empty((0, len(self.expert_names))))
-        return NumberTrace(*(np.concatenate(each) for each in zip(*(parts or [empty]), strict=True)))
+        levels = len(self.plan.coverage)
+        empty = NumberTrace(np.empty(0), np.empty((0, levels)), np.empty((0, len(self._names))))
+        return NumberTrace(*map(np.concatenate, zip(*(parts or [empty]), strict=True)))
+
+    def _block(self, X: Matrix, y: Array, weight: Array | None) -> NumberTrace:
+        from hedgerow.kernels.regression import Block, run
+
+        B = len(y)
+        rows = np.ascontiguousarray(dense(X), dtype=np.float64)
+        weight = np.ones(B) if weight is None else weight
+        said = np.empty((B, 1 + len(self.plan.coverage)))
+        block = Block(rows, y, weight, said, np.empty((B, len(self._names))))
+        done = 0
+        while done < B:
+            done = run(self.fixed, self.coverage, self.targets, block, self._work, done, PENDING)
+            if self.state["place"][2] == PENDING:
+                self.fold()
+                evidence.look(self.state, self.state["counts"])
+        return NumberTrace(said[:, 0], said[:, 1:], block.heads)
 
     def _learn(self, X: Matrix, y: Array, weight: Array | None) -> NumberTrace:
-        state = self.state
         try:
-            trace, usual = self._block(X, y, weight)
+            trace = self._block(X, y, weight)
         except BaseException as error:
             self.damaged = f"{type(error).__name__}: {error}"
             raise
-        labelled = ~np.isnan(y)
-        misses = np.abs(np.column_stack([trace.predictions, trace.experts]) - y[:, None])[labelled]
-        if not np.isfinite(misses).all():
+        if not np.isfinite(self.state["loss"]).all():
             self.damaged = "its numbers have left the range of numbers"
-            raise HedgerowError("the model's numbers allow no further step; load the model as it was saved last")
-        wrong = misses > usual[labelled, None]
-        evidence.learned(state, state["counts"], wrong)
-        state["counts"][0] += len(wrong)
-        state["counts"][1:] += wrong.sum(axis=0)
-        state["covered"] += (misses[:, :1] <= trace.half[labelled]).sum(axis=0)
+            raise HedgerowError(
+                "the model's numbers allow no further step; load the model as it was saved last"
+            )
         return trace
-
-
-@register_learner
-class RegressionLearner(NumberLearner):
-    """Heads of the sources and the target under a mixture of squared losses; see `hedgerow.kernels.regression`."""
-
-    kind = "regression"
-    plan_type = RegressionPlan
-    plan: RegressionPlan
-    guarantee = "the sum of squared errors of the prediction"
-
-    def __init__(self, plan: RegressionPlan, constants: Constants, state: State) -> None:
-        super().__init__(plan, constants, state)
-        self._names = plan.heads
-        self._settings = _writable(constants.for_kernels("settings"))
-        self._trees = trees_of(under("trees.", constants, lambda name: _writable(constants.for_kernels(name))))
-
-    @property
-    def expert_names(self) -> list[str]:
-        """The heads."""
-        return self._names
-
-    @property
-    def weights(self) -> Array:
-        """The share of each head in the prediction; a stack may make some negative, the sum is one."""
-        memory, length = self._memory, self._length
-        poly, last = _polynomial(memory.R, memory.S, length), _polynomial(memory.last_R, memory.last_S, length)
-        exponential = np.exp(-(memory.L - memory.L.min()) / (2 * length**2))
-        shares = last[0] * poly + last[1] * exponential / exponential.sum()
-        for share, a in zip(last[2:], memory.stack_a, strict=True):
-            shares = shares + share * ((1 - a.sum()) * poly + a)
-        return np.asarray(shares)
-
-    @property
-    def bound(self) -> float:
-        r"""What :math:`\sum_t (\hat y_t - y_t)^2` cannot exceed after these labels, in squared units of y.
-
-        The theorem and its proof are in docs/theory.md.
-        """
-        if not self.seen:
-            return 0.0
-        loss, W, T, H = self.state["loss"], self._length, self.seen, len(self._names)
-        A = 4 * np.log2(1 + T * (W / loss[1]) ** 4)
-        return float(self._sd**2 * (loss[2:].min() + W**2 * (2 * np.log(H) + A + 4 / 3)))
-
-    @property
-    def dim(self) -> int:
-        """Of the kernel regression."""
-        return len(self.constants["source"])
-
-    @property
-    def _length(self) -> float:
-        """Of the range that heads are clipped to."""
-        from hedgerow.kernels.regression import MARGIN
-
-        low, high = self.state["range"]
-        return float((1 + 2 * MARGIN) * (high - low))
-
-    # -- rows ---------------------------------------------------------------------------------------------------------
-
-    def _rows(self, X: Array) -> Rows:
-        """All that needs no label."""
-        from hedgerow.kernels.regression import Rows
-        from hedgerow.kernels.trees import tree_sums
-
-        get = self.constants.for_kernels
-        mean, sd, width = get("x.mean"), get("x.sd"), float(get("settings")[0])
-        sums = np.empty((len(X), len(self.plan.trained)))
-        tree_sums(self._trees, X, sums)
-        Z = scaled(X, mean, sd, LARGEST_Z)
-        linear = np.hstack([np.ones((len(Z), 1)), scaled(X, mean, sd, FARTHEST_Z)])
-        kernel = kernel_map(Z, get("landmarks"), width, get("A"))
-        votes = SOURCE_VOTE * np.exp(-squared_distances(Z, get("near.x")) / (0.02 * width))
-        votes = np.stack([votes @ get("near.y"), votes.sum(axis=1)], axis=1)
-        return Rows(Z, linear, kernel, sums, kernel @ get("source"), votes)
-
-    @property
-    def _memory(self) -> Memory:
-        from hedgerow.kernels.regression import Memory
-
-        s, n = self.state, len(REGRESSIONS)
-        P, M = (tuple(s[f"regression.{i}.{name}"] for i in range(n)) for name in "PM")
-        return Memory(P, M, *(s[name] for name in Memory._fields[2:]))
-
-    def _run(self, X: Array, y: Array, weight: Array, out: Outcome) -> None:
-        from hedgerow.kernels.regression import run
-
-        run(self._rows(X), self._settings, self._coverage, self._memory, y, weight, out)
 
 
 def _writable(array: Array) -> Array:
@@ -358,8 +440,10 @@ def _writable(array: Array) -> Array:
     return array if array.flags.writeable else array.copy()
 
 
-def _polynomial(R: Array, S: Array, length: float) -> Array:
+def _polynomial(R: Array, S: Array) -> Array:
     """The weights of ML-Poly."""
-    w = np.maximum(R, 0) / (4 * length**4 + S)
+    from hedgerow.kernels.regression import PRIOR_REGRET
+
+    w = np.maximum(R + PRIOR_REGRET, 0) / (4 + S)
     total = w.sum()
     return np.asarray(w / total) if total > 0 else np.full(len(w), 1 / len(w))

@@ -1,24 +1,20 @@
 """Our own learner on a stream: ridge regressions with a source prior in several spaces, mixed with a guarantee.
 
-| space    | map                                 | targets     | lam | trust | tau | pool | heads                    |
-|----------|-------------------------------------|-------------|-----|-------|-----|------|--------------------------|
-| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | 0   | -    | all sources, each source |
-| `white`  | within-class whitening              | class means | .5  | .3    | .5  | .3   | all sources, each source |
-| `input`  | the input itself                    | one-hot     | .5  | .3    | .05 | -    | all sources, each source |
-| `free`   | the input itself, weakly held       | one-hot     | 3   | .1    | 2   | -    | these and target only    |
-| `pca`    | whitened PCA, one space a source    | one-hot     | 1   | .3    | 0   | -    | one                      |
-| `recent` | whitened PCA of all, labels fade    | one-hot     | 1   | -     | 3   | -    | target only              |
+| space    | map                                 | targets     | lam | trust | tau | what else                 |
+|----------|-------------------------------------|-------------|-----|-------|-----|---------------------------|
+| `kernel` | second-degree features of landmarks | one-hot     | .1  | .3    | 0   |                           |
+| `white`  | within-class whitening              | class means | .5  | .3    | .5  | a pool, of weight .3      |
+| `free`   | leading directions of the input     | one-hot     | 3   | .1    | 2   |                           |
+| `fading` | that of `free`                      | one-hot     | 3   | -     | 2   | no source, labels fade    |
+| `input`  | the input itself                    | one-hot     | .5  | .3    | .05 | `hedgerow-linear` only    |
 
-| local heads  | rows compared     | exp(g (cos - 1)) | heads                    |
-|--------------|-------------------|------------------|--------------------------|
-| `near input` | the input itself  | g = 60           | all sources, each source |
-| `near white` | those of `white`  | g = 40           | all sources, each source |
-
+Each space has one head, of all sources. Local heads (`near input`) compare rows of the input: exp(60 (cos - 1)) each;
+one counts all sources, and there is one for each source.
 Where columns are few and differ in kind, there are heads of trees too: `boost` and `leaves` (`ridge/trees.py`).
 Columns that nothing is transferred for (`core/preprocess.py`) join the rows of every space that has no pool.
 The pool of `white` has labels as frequent as its classes are expected to be (`ridge/pool.py`).
-`hedgerow` has kernel, white, free, pca, recent and the local heads; `hedgerow-linear` has the input in place of the
-kernel, no pool and no local heads: statistics that merge, and no kept instances. `ridge/plan.py` bounds what is kept.
+`hedgerow-linear` has `input` in place of the kernel, no pool and no local heads, and a head for each source in every
+space but `fading`: statistics that merge, and no kept instances. `ridge/plan.py` bounds what is kept.
 
 The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights of all its heads side by side.
 
@@ -31,8 +27,9 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 | `space.i.prior.P`, `prior.M`  | d^2/2, d x q0 | where the regression starts: upper half of the covariance, weights |
 | `space.i.prior.U`             | u x d         | where the pool starts                                             |
 | `space.i.counts`              | K0            | rows of each class in the sources                                 |
-| `near.y`, `domain`, `weight`  | n             | kept rows of the sources: class, source, how much it counts       |
-| `near.i.rows`                 | n x d         | these rows as unit vectors in whole numbers                       |
+| `near.rows`                   | d x n         | kept rows of the sources as unit vectors in whole numbers         |
+| `near.y`, `weight`            | n             | their classes, and how much each counts                           |
+| `near.starts`                 | sources + 1   | where those of each source start                                  |
 | `trees.*`                     | ..            | `kernels/trees.py`                                                |
 
 | state                         | shape         | what it is                                                        |
@@ -42,8 +39,8 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 | `space.i.labels`, `leverage`  | u x h, u      | the pool's labels, and h of each row (`ridge/pool.py`)            |
 | `space.i.at`                  | 2             | whose turn it is in the pool, and who came first                  |
 | `space.i.waiting`             | rows x d      | rows without a label that join the pool at its next turn          |
-| `space.i.counts`, `bias`      | K, h x K      | labels of each class so far, what makes the pool's labels balanced |
-| `near.y`, `weight`, `i.rows`  | r x ..        | kept rows of the target                                           |
+| `space.i.bias`                | h x K         | what makes the pool's labels balanced                             |
+| `near.y`, `weight`, `rows`    | r x ..        | kept rows of the target                                           |
 | `near.at`                     | 1             | the place of the next one                                         |
 | `trees.at`, `n`               | counted       | leaves and classes with labels of the target, and how many        |
 | `rows`                        | 1             | rows learned so far, with a label or without                      |
@@ -54,32 +51,52 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, blocks, dense
+from hedgerow import coverage as coverages
+from hedgerow import drift as evidence
+from hedgerow.core.arrays import Array, Matrix, dense
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import HedgerowError
-from hedgerow.core.interrupts import uninterrupted
-from hedgerow.core.linalg import from_upper, one_blas_thread
-from hedgerow.learner import BLOCK, OnlineLearner, Prediction, State, Trace, prefixed, register_learner, under
+from hedgerow.core.linalg import from_upper
+from hedgerow.core.moments import Moments
+from hedgerow.core.records import Stretch
+from hedgerow.kernels import FADE, NOW, PENDING, TURN
+from hedgerow.learner import OnlineLearner, Prediction, State, Trace, prefixed, under
 from hedgerow.ridge import mixture
-from hedgerow.ridge.near import INPUT, Near, whole
 from hedgerow.ridge.plan import FREQUENCIES, RidgePlan
-from hedgerow.ridge.pool import TURN
-from hedgerow.ridge.regression import Regressions, symmetric_product
-from hedgerow.ridge.space import FADE, PENDING, Space
+from hedgerow.ridge.space import Space
 from hedgerow.ridge.trees import TreeHeads
 
 if TYPE_CHECKING:
-    from hedgerow.kernels.ridge import Forest, Heads, Outcome, Products, Record
+    from hedgerow.kernels.ridge import Base, Fit, Outcome, Work
+
+FIRST_ROOM = 16  # places for kept rows of the target at first; they double
+TALLY = ("seen", "mistakes", "expert_mistakes", "mixture_loss")
 
 
-@register_learner
+class Voted(Prediction):
+    """A prediction with the votes that came with it."""
+
+    __slots__ = ("_votes",)
+
+    def __init__(self, code: int, scores: Array, weights: Array, votes: Array) -> None:
+        super().__init__(code, scores, weights, votes)
+        self._votes = votes
+
+    @property
+    def votes(self) -> Array:
+        """The class that each expert names for itself."""
+        return self._votes
+
+
 class RidgeLearner(OnlineLearner):
-    """Heads that share a P in each space; their scores mixed by `ridge.mixture`."""
+    """Heads that share a P in each space; their scores mixed by `ridge.mixture`.
+
+    Small parts of the state are one stretch of memory, a record as `kernels/ridge.py` has it; `state` has views of it.
+    """
 
     kind = "ridge"
     plan_type = RidgePlan
@@ -91,26 +108,165 @@ class RidgeLearner(OnlineLearner):
 
     def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
         """The spaces and the local heads take their arrays over; `stored` gives them back."""
-        own = {name: array for name, array in state.items() if not name.startswith(("space.", "near.", "trees."))}
-        super().__init__(plan, constants, own)
+        parts = ("space.", "near.", "trees.")
+        super().__init__(
+            plan, constants, {n: array for n, array in state.items() if not n.startswith(parts)}
+        )
+        K = self.n_classes
+        of_spaces = [under(f"space.{i}.", state) for i in range(len(plan.spaces))]
         self.spaces = [
-            Space(settings, _of_space(i, constants), under(f"space.{i}.", state), self.n_classes)
-            for i, settings in enumerate(plan.spaces)
+            Space(settings, _of_space(i, constants), own, K)
+            for i, (settings, own) in enumerate(zip(plan.spaces, of_spaces, strict=True))
         ]
-        self.near = Near(plan.near, under("near.", constants, constants.single), under("near.", state), plan.kept)
+        regressions = [space.regression for space in self.spaces]
+        self.D = sum(len(each.P) for each in regressions)
+        self.Q = sum(each.M.shape[1] for each in regressions)
         self.trees = None
         if plan.trees:
-            arrays = under("trees.", constants, constants.for_kernels)
-            self.trees = TreeHeads(arrays, under("trees.", state), self.n_classes)
-        self.regressions = Regressions([space.regression for space in self.spaces], PENDING)
-        self.__dict__.pop("heads", None)  # of fewer classes, where they have grown
-        self._given: Matrix | None = None  # the rows of a step as they came, for trees
-        self._last: tuple[int, Products] | None = None  # of the row that was predicted last, after how many rows
+            fixed = under("trees.", constants, constants.for_kernels)
+            self.trees = TreeHeads(fixed, under("trees.", state), K)
+        self._steps, self._shared, self._running = self.pre.numbered(self.width)
+        near = under("near.", state)
+        kept = len(near.get("y", ()))
+        self._lay_out(max(kept, min(FIRST_ROOM, plan.kept)))
+        self._record["counters"][:] = kept, near.get("at", [0])[0], 0, 0, state["rows"][0]
+        if near:
+            self._record["labels"][:kept] = near["y"]
+            self._record["weights"][:kept] = near["weight"]
+            self._record["rows"][:kept] = near["rows"]
+        for regression, own in zip(regressions, of_spaces, strict=True):
+            if "G" in own:
+                self._record["counters"][PENDING_ROWS] = n = len(own["G"])
+                regression.G[:n] = own["G"]
+                regression.E[:n] = own["E"]
+        self._diagonals()
+        self._left = (
+            0  # rows that certainly end no part: none of them calls for anything but the step
+        )
+        self._work: Work | None = None
+
+    def _diagonals(self) -> None:
+        """Diagonals and sizes of all covariances side by side, as compiled loops take them."""
+        self._diagonal = np.empty(self.D)
+        self._sizes = np.empty((len(self.spaces), 2))
+        begin = 0
+        for i, space in enumerate(self.spaces):
+            regression = space.regression
+            regression.diagonal = self._diagonal[begin : begin + space.dim]
+            regression.top = self._sizes[i, :1]
+            regression.reach = self._sizes[i, 1:]
+            regression.measure()
+            begin += space.dim
+
+    # -- the record ---------------------------------------------------------------------------------------------
+
+    def sizes(self, room: int, places: int, leaved: int, *, tally: bool) -> dict[str, int]:
+        """The sizes of a record with room for so many kept rows, pending rows, and rows with leaves."""
+        heads = len(self.plan.heads)
+        own = int(tally)
+        return {
+            "running": sum(map(len, self._running.values())), "experts": len(self.state["mix.loss"]),
+            "features": heads + 2, "K": self.n_classes, "room": room, "places": places, "D": self.D, "Q": self.Q,
+            "W": self.compared, "leaved": leaved, "trees": self.leaves, "one": own, "t": own * self.width,
+            "T": own * (1 + self.n_classes), "tallied": own * (heads + 1),
+        }  # fmt: skip
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row."""
+        return len(self.state["target.total"])
+
+    @property
+    def compared(self) -> int:
+        """Numbers of a row as local heads compare it."""
+        return len(self.constants["near.rows"]) if self.plan.near else 0
+
+    @property
+    def leaves(self) -> int:
+        """Trees of the forest."""
+        return 0 if self.trees is None else self.trees.size
+
+    def _lay_out(self, room: int) -> None:
+        """The record anew, with this room for kept rows; what the old one had is copied, the state has its views."""
+        from hedgerow.kernels.ridge import Record
+
+        before = self.__dict__.get("_record")
+        stretch = Stretch(Record, **self.sizes(room, PENDING, 0, tally=True))
+        self._memory = np.zeros((1, stretch.size))
+        self._at = stretch.at
+        self._record = views = stretch.views(self._memory[0])
+        state = self.state
+        running = dict(
+            zip(
+                self._running,
+                np.split(views["running"], np.cumsum([len(a) for a in self._running.values()])),
+                strict=False,
+            )
+        )
+        named = {f"mix.{name}": views[f"mix.{name}"] for name in mixture.PARTS}
+        named |= {name: views[f"tally.{name}"] for name in TALLY} | running
+        for name, view in named.items():
+            view[...] = state[name]
+        state |= named
+        self.pre.follow(running)
+        target = Moments(views["tally.counts"], views["tally.totals"])
+        target.counts[:] = self.target.counts
+        target.totals[:] = self.target.totals
+        self.target = target
+        state |= target.arrays("target")
+        if before is not None:
+            views["counters"][:] = before["counters"]
+            for name in ("labels", "weights", "rows"):
+                views[name][: len(before[name])] = before[name]
+        state["rows"] = views["counters"][ROWS:]
+        d = q = 0
+        for space in self.spaces:
+            regression = space.regression
+            old = regression.G, regression.E
+            width = regression.M.shape[1]
+            regression.G = (
+                views["G"].reshape(-1)[PENDING * d : PENDING * (d + space.dim)].reshape(PENDING, -1)
+            )
+            regression.E = (
+                views["E"].reshape(-1)[PENDING * q : PENDING * (q + width)].reshape(PENDING, -1)
+            )
+            regression.G[: len(old[0])], regression.E[: len(old[1])] = old
+            d += space.dim
+            q += width
+
+    @property
+    def first_numbers(self) -> Array:
+        """The beginning of a record that knows what this one does, and has no rows."""
+        from hedgerow.kernels.ridge import CLASSES, RUNNING
+
+        numbers = self._memory[0, : self._at[CLASSES]].copy()
+        numbers[: self._at[RUNNING]] = 0.0
+        return numbers
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of kept rows, and of room for more."""
+        return self._memory.nbytes
+
+    @property
+    def _pending(self) -> int:
+        return int(self._record["counters"][PENDING_ROWS])
+
+    # -- what is said of it -------------------------------------------------------------------------------------
 
     @property
     def expert_names(self) -> list[str]:
         """The heads, and the class frequencies."""
         return [*self.plan.heads, FREQUENCIES]
+
+    @property
+    def last(self) -> int:
+        """The code of the newest label that is known; -1: none."""
+        return int(self.state["mix.order"][2])
+
+    @last.setter
+    def last(self, code: int) -> None:
+        self.state["mix.order"][2] = code
 
     @property
     def weights(self) -> Array:
@@ -119,7 +275,7 @@ class RidgeLearner(OnlineLearner):
 
     @property
     def bound(self) -> float:
-        """(min_e L_e + ln(1/w_e) + ln 2)/ln 2."""
+        """(min_e L_e + ln N + ln 4)/ln 2."""
         return mixture.bound(self.state)
 
     @property
@@ -130,116 +286,181 @@ class RidgeLearner(OnlineLearner):
     # -- what compiled loops take -------------------------------------------------------------------------------
 
     @cached_property
-    def heads(self) -> Heads:
+    def fit(self) -> Fit:
         """What all models of this fit share, laid out for the loops."""
-        from hedgerow.kernels.ridge import Heads
+        from hedgerow.kernels.ridge import NO_LOCAL, Fit
 
+        plan = self.plan
+        get = self.constants.for_kernels
+        near = plan.near[0] if plan.near else None
+        trees = TreeHeads.none() if self.trees is None else self.trees
+        maps = [get("axes") if "axes" in self.constants else NO_MATRIX]
+        maps += [
+            NO_MATRIX if array is None else array
+            for name in ("landmarks", "matrix")
+            for array in (getattr(space.map, name) for space in self.spaces)
+        ]
+        if any(array.dtype == np.float64 for array in maps):  # numbers of an unusual size
+            maps = [array.astype(np.float64) for array in maps]
+        axes, *matrices = maps
+        n = len(self.spaces)
+        kept = under("near.", self.constants, get) if near else NO_ROWS
+        return Fit(
+            steps=self._steps,
+            shared=self._shared,
+            length=float(self.pre.length(self.width - self.target_only)),
+            axes=axes,
+            landmarks=tuple(matrices[:n]),
+            matrices=tuple(matrices[n:]),
+            **self._regressions(),
+            near_rows=kept["rows"],
+            near_starts=kept["starts"],
+            near_y=kept["y"],
+            near_weight=kept["weight"],
+            near=near.of if near else NO_LOCAL,
+            local=len(near.heads) if near else 0,
+            kept=plan.kept,
+            sharpness=near.sharpness if near else 1.0,
+            forest=trees.trees,
+            level=trees.level[0],
+            centre=trees.level[1],
+            deviation=trees.level[2],
+            trees=len(plan.trees),
+        )
+
+    def _regressions(self) -> dict[str, Array]:
+        """The fields of `Fit` from `spaces` to `class_rows`."""
         tables: list[Array] = []
-        columns, halves, q, near = [], [], 0, self.near
-        for targets in (space.targets for space in self.spaces):
+        columns = []
+        halves = []
+        spaces = []
+        d = q = 0
+        for settings, space in zip(self.plan.spaces, self.spaces, strict=True):
+            targets = space.targets
             for h, width in enumerate(targets.widths):
                 columns.append((q, width, -1 if targets.table is None else sum(map(len, tables))))
-                halves.append(np.zeros(self.n_classes) if targets.table is None else targets.half_squares[h])
+                halves.append(
+                    np.zeros(self.n_classes) if targets.table is None else targets.half_squares[h]
+                )
                 if targets.table is not None:
                     tables.append(np.ascontiguousarray(targets.parts[h].T).ravel())
                 q += width
-        return Heads(
-            self.regressions.d_ends,
-            self.regressions.q_ends,
-            np.array([space.settings.keep for space in self.spaces]),
-            np.array(columns),
-            np.concatenate([*tables, np.empty(0)]),
-            np.array(halves),
-            np.hstack([space.targets.rows(np.arange(self.n_classes)) for space in self.spaces]),
-            near.ends,
-            near.sharpness,
-            near.y,
-            near.domain,
-            near.weight,
-            len(self.plan.near[0].heads) if self.plan.near else 0,
-            near.limit,
-            len(self.plan.trees),
+            d += space.dim
+            unit = space.map.landmarks is None and space.map.A is not None
+            spaces.append((d, q, settings.of, space.dim - self.plan.own_in(settings), unit))
+        everyone = np.arange(self.n_classes)
+        return {
+            "spaces": np.array(spaces, np.int64),
+            "keep": np.array([space.keep for space in self.plan.spaces]),
+            "columns": np.array(columns, np.int64),
+            "tables": np.concatenate([*tables, np.empty(0)]),
+            "halves": np.array(halves),
+            "class_rows": np.hstack([space.targets.rows(everyone) for space in self.spaces]),
+        }
+
+    def base(self, *, counted: bool = True) -> Base:
+        """What a step reads of the regressions; `counted`: the forest counts labels by leaf, not by kept row."""
+        from hedgerow.kernels.ridge import Base
+
+        regressions = [space.regression for space in self.spaces]
+        counts = NO_COUNTS if self.trees is None or not counted else self.trees.counts
+        return Base(
+            tuple(each.P for each in regressions), tuple(each.M for each in regressions), self._diagonal, self._sizes,
+            counts,
+        )  # fmt: skip
+
+    def work(self, rows: int, kept: int) -> Work:
+        """Room for a part of rows of targets that keep so many."""
+        from hedgerow.kernels.ridge import PART, Work, mixing_room
+
+        n = min(rows, PART)
+        fit = self.fit
+        heads = len(self.plan.heads)
+        K = self.n_classes
+        sources = max(self.n_sources, 1)
+        forest = len(fit.forest.first) + len(self.plan.trees) * K
+        room = max(
+            mixing_room(heads, K), (1 + sources) * K + kept // 2 + 1, (1 + self.leaves) * K, forest
         )
-
-    @property
-    def _forest(self) -> Forest | None:
-        """The leaves of the trees, as the loops take them."""
-        from hedgerow.kernels.ridge import Forest
-
-        trees = self.trees
-        return None if trees is None else Forest(trees.trees.counts, trees.counts, np.empty((0, 1), np.int16))
-
-    @property
-    def record(self) -> Record:
-        """What was learned: the arrays themselves."""
-        from hedgerow.kernels.ridge import Mixture, Record
-
-        rows, near = self.regressions, self.near
-        return Record(
-            Mixture(*mixture.parts(self.state)), rows.pending, rows.G, rows.E, rows.diagonal, rows.top,
-            near.labels, near.weights, near.rows, near.at,
+        reduced = fit.axes.shape[1]
+        landmarks = max(len(each) for each in fit.landmarks)
+        return Work(
+            np.empty((n, self.width)), np.empty((n, self.width)), np.empty((n, reduced)), np.empty((n, landmarks)),
+            np.empty((n, self.D)), np.empty((n, self.Q)), np.empty((n, self.D)), np.empty((n, len(self.spaces))),
+            np.empty((n, self.compared), np.int16), np.empty((n, len(fit.near_y)), np.int32),
+            np.empty((n, self.leaves), np.int16), np.empty((n, heads, K)), np.empty(self.Q),
+            np.empty((len(self.spaces), max(kept, PENDING))), np.zeros(3, np.int64), np.empty(room),
         )  # fmt: skip
 
-    def products(self, X: Matrix, rows: Array, room: int, *, kept: bool = True) -> Products:
-        """All that needs no record but the base of the regressions; `room`: pending rows that it may have.
+    def outcome(self, rows: int, known: int) -> Outcome:
+        """Places for what a step says of so many rows, of the first `known` classes."""
+        from hedgerow.kernels.ridge import Outcome
 
-        X are the rows as they came, `rows` what the preprocessing made of them.
-
-        `kept`: products with the kept rows of the target too, where they pay.
-        """
-        from hedgerow.kernels.ridge import Products
-
-        B, (Z, W) = len(rows), self._maps(rows)
-        compared, shorter = [W[:, w] for w in self.near.columns], self.regressions.shorten(Z)
-        MZ, spaces, shape = self.regressions.fits(Z), len(self.spaces), (B, len(self.plan.heads), self.n_classes)
-        F, given, leaves = np.empty(shape), rows, np.empty((B, 0), np.int16)
-        if self.trees is not None:
-            given = np.ascontiguousarray(dense(X), np.float64)
-            given = given.copy() if given is X else given  # the caller may write into the array it gave
-            leaves = self.trees.rows(given, F)
-        return Products(
-            rows, given, leaves, Z, shorter, MZ, Z[:0], np.zeros(spaces, np.int64), W,
-            *self.near.products(compared, B, kept=kept), np.zeros(1, np.int64), np.full(B, -1),
-            np.empty_like(MZ), np.empty((B, spaces, room)), F,
+        experts = len(self.plan.heads) + 1
+        return Outcome(
+            np.empty((rows, known)), np.empty((rows, experts)), np.empty((rows, experts), np.int64),
+            np.empty(rows, np.int64),
         )  # fmt: skip
 
-    def _maps(self, rows: Array) -> tuple[Array, Array]:
-        """The rows in all spaces side by side, and as the local heads compare them."""
-        from hedgerow.kernels.rows import times
+    def _begin(self) -> Work:
+        """The room for one row, made when it is asked for first, and what goes with it."""
+        self._base = self.base()
+        self._none = np.zeros(1, np.int64)  # the only record
+        self._label = np.empty(1, np.int64)
+        self._before = np.full(1, NOW)
+        self._weight = np.ones(1)
+        self._learned = np.ones(1, bool), np.zeros(1, bool)
+        self._work = self.work(1, self.plan.kept)  # last: what is interrupted here begins again
+        return self._work
 
-        own, Z = self.target_only, np.empty((len(rows), self.regressions.d_ends[-1]))
-        if own:
-            rows, target_only = np.ascontiguousarray(rows[:, :-own]), rows[:, -own:]
-        axes = self.constants.get("axes")
-        if axes is not None:
-            rows = times(rows, axes)
-        mapped = [space.map(rows) for space in self.spaces]
-        for z, d, space in zip(mapped, self.regressions.d, self.plan.spaces, strict=True):
-            if own and not space.room:  # a pool has no rows with these columns
-                z = np.hstack([z, target_only])
-            Z[:, d] = z
-        W = np.empty((len(rows), self.near.width), np.int16)
-        for settings, w in zip(self.plan.near, self.near.columns, strict=True):
-            W[:, w] = whole(rows if settings.of == INPUT else mapped[settings.of])
-        return Z, W
+    def _compiled(
+        self,
+        work: Work,
+        X: Array,
+        y: Array,
+        weight: Array,
+        before: Array,
+        learned: Array,
+        out: Outcome,
+    ) -> None:
+        from hedgerow.kernels.ridge import step
 
-    def outcome(self, rows: int, known: int, kept: int | None = None) -> Outcome:
-        """Places for what a loop says of so many rows, of a target that keeps so many then (None: this one)."""
-        from hedgerow.kernels.ridge import Outcome, mixing_room
-
-        heads, K, trees = len(self.plan.heads), self.n_classes, 0 if self.trees is None else self.trees.size
-        kept = min(self.near.limit, int(self.near.at[0]) + rows) if kept is None else kept
-        near = (max(self.n_sources, 1) + 1) * (K + 1) + kept // 2 + 1
-        work = np.empty(max(mixing_room(heads, K), near, (1 + trees) * K))
-        votes = np.empty((rows, heads + 1), np.int64)
-        return Outcome(np.empty((rows, known)), np.empty((rows, heads + 1)), votes, work)
+        slots = self._none if len(y) == 1 else np.zeros(len(y), np.int64)
+        try:
+            step(
+                self.fit,
+                self._base,
+                self._memory,
+                slots,
+                self._at,
+                X,
+                y,
+                weight,
+                before,
+                learned,
+                work,
+                out,
+            )
+        except ZeroDivisionError as error:  # the only error that a step has, and half way
+            self.damaged = "scores so large that no expert has any weight left"
+            raise HedgerowError(f"{self.damaged}; scale the rows, or fit again") from error
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
+    def _predicted(self, X: Matrix) -> tuple[Work, Outcome]:
+        """Of at most PART rows the work is of all of them."""
+        rows = _rows(X)
+        B = len(rows)
+        single = self._work or self._begin()
+        work = single if B == 1 else self.work(B, self.plan.kept)
+        out = self.outcome(B, self.n_classes)
+        before = np.full(B, NOW)
+        self._compiled(work, rows, np.full(B, -1), np.ones(B), before, np.zeros(B, bool), out)
+        return work, out
+
     def scores(self, X: Matrix) -> Array:
         """Probabilities by what was learned so far."""
-        parts = [self._predicted(rows)[1].probabilities for rows in blocks(X, BLOCK)]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
+        return self._predicted(X)[1].probabilities
 
     def probabilities(self, scores: Array) -> Array:
         """The scores are probabilities."""
@@ -247,152 +468,153 @@ class RidgeLearner(OnlineLearner):
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each head's scores, and the log of the class frequencies."""
-        return self._with_frequencies(self._predicted(X)[0].F)
+        from hedgerow.kernels.ridge import PART
 
-    def explain(self, X: Matrix) -> Trace:
-        """Probabilities, weights and votes, from one pass over the heads."""
-        products, out = self._predicted(X)
-        return self._trace(out.probabilities, self._with_frequencies(products.F))
-
-    def predict_row(self, x: Array) -> Prediction:
-        """One dense row; what is computed for it is kept for its label."""
-        with uninterrupted(), one_blas_thread:
-            products, out = self._predicted(x[None])
-        self._last, scores = (self._rows, products), out.probabilities[0]
-        return Prediction(int(scores.argmax()), scores, out.weights[0], self._with_frequencies(products.F)[0])
-
-    def _predicted(self, X: Matrix) -> tuple[Products, Outcome]:
-        rows = dense(self.pre.apply(X))
-        rows = rows if self.pre.steps else rows.copy()  # the caller may write into the array it gave
-        products, out, B = self.products(X, rows, PENDING), self.outcome(len(rows), self.n_classes), len(rows)
-        self._run_rows(self.record, products, (0, B), np.full(B, -1), np.ones(B), out)
-        return products, out
-
-    def _run_rows(
-        self, record: Record, products: Products, rows: tuple[int, int], y: Array, weight: Array, out: Outcome
-    ) -> float:
-        from hedgerow.kernels.ridge import run_rows
-
-        try:
-            return run_rows(self.heads, record, products, self._forest, *rows, y, weight, out)
-        except ZeroDivisionError as error:
-            raise HedgerowError(
-                "scores so large that no expert has any weight left; scale the rows, or fit again"
-            ) from error
-
-    @property
-    def _rows(self) -> int:
-        """Rows that were learned so far, with a label or without."""
-        return int(self.state["rows"][0])
-
-    def _with_frequencies(self, F: Array) -> Array:
+        parts = [self._predicted(X[a : a + PART])[0].F.copy() for a in range(0, X.shape[0], PART)]
+        F = np.concatenate([*parts, np.empty((0, len(self.plan.heads), self.n_classes))])
         counts = self.state["mix.counts"]
         pi = np.log(counts / counts.sum())
         return np.concatenate([F, np.broadcast_to(pi, (len(F), 1, len(pi)))], axis=1)
 
+    def explain(self, X: Matrix) -> Trace:
+        """Probabilities, weights and votes, from one pass over the heads."""
+        out = self._predicted(X)[1]
+        return Trace(out.probabilities, out.weights, out.votes)
+
+    def predict_row(self, x: Array) -> Prediction:
+        """One dense row; what is computed for it is kept for its label."""
+        work = self._work or self._begin()
+        out = self.outcome(1, self.n_classes)
+        self._label[0] = -1
+        X = x[None] if x.flags.behaved else x[None].copy()
+        self._before[0] = NOW
+        self._compiled(work, X, self._label, self._weight, self._before, self._learned[1], out)
+        return Voted(int(out.named[0]), out.probabilities[0], out.weights[0], out.votes[0])
+
     # -- learning -----------------------------------------------------------------------------------------------
 
-    def _step(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> Trace:
-        self._given = X if self.trees is not None else None
-        try:
-            return super()._step(X, y, known, weight)
-        finally:
-            self._given = None
+    def learn_row(self, x: Array, y: int, weight: float, before: int | None = None) -> None:
+        """The label of one dense row. A row that ends no part is one compiled call, which no signal can cut in two."""
+        if self._left < 2 or weight == 0 or y < 0:
+            super().learn_row(x, y, weight, before)
+            return
+        assert self._work is not None
+        self._left -= 1
+        self._label[0] = y
+        self._weight[0] = weight
+        self._before[0] = NOW if before is None else before
+        X = x[None] if x.flags.behaved else x[None].copy()
+        about = self._label, self._weight, self._before, self._learned[0]
+        self._compiled(self._work, X, *about, self._out)
 
-    def _run_block(self, X: Matrix, y: Array, known: int | None, weight: Array | None) -> tuple[Trace, float]:
-        rows, B = dense(X), len(y)
-        weight = np.ones(B) if weight is None else weight
-        if self.regressions.pending.max() + B > PENDING:
-            self.regressions.flush()
-            self.regressions.make_room(max(B, PENDING))
-        last, self._last = self._last, None
-        given = rows if self._given is None else dense(self._given)
-        if last is not None and last[0] == self._rows and _same_rows(last[1], rows, given):
-            products = last[1]
-        else:
-            products = self.products(given, rows, PENDING)
+    def _run_block(
+        self, X: Matrix, y: Array, known: int | None, weight: Array | None
+    ) -> tuple[Trace, float]:
+        raise NotImplementedError  # `_step` does it
+
+    def _step(
+        self,
+        X: Matrix,
+        y: Array,
+        known: int | None,
+        weight: Array | None,
+        before: Array | None = None,
+    ) -> Trace:
+        """Rows in parts, between which pending rows are folded, pools have their turns, and labels fade."""
+        rows = _rows(X)
+        y = np.ascontiguousarray(y, np.int64)
+        B = len(y)
+        weight = np.ones(B) if weight is None else np.ascontiguousarray(weight, np.float64)
+        told = np.full(B, NOW) if before is None else np.ascontiguousarray(before, np.int64)
+        single = self._work or self._begin()
+        work = single if B == 1 else self.work(B, self.plan.kept)
         out = self.outcome(B, self.n_classes if known is None else known)
-        loss = self._learn(products, y, weight, out)
-        self.target.add(rows, y, weight)
-        self.state["rows"] += B
-        return Trace(out.probabilities, out.weights, out.votes), loss
+        learned = np.ones(B, bool)
+        begin = 0
+        while begin < B:
+            end = min(B, begin + self._until())
+            part = slice(begin, end)
+            seen = self.seen
+            some = out if end - begin == B else type(out)(*(array[part] for array in out))
+            about = y[part], weight[part], told[part], learned[part]
+            self._compiled(work, rows[part], *about, some)
+            self._wait(work, y[part])
+            self._between(self.seen > seen)
+            begin = end
+        self._left = self._until()
+        if coverages.LEVELS in self.state:  # which every label moves
+            self._left = 0
+        self._out = self.outcome(1, self.n_classes)
+        return Trace(out.probabilities, out.weights, out.votes)
 
-    def _learn(self, products: Products, y: Array, weight: Array, out: Outcome) -> float:
-        """Rows are predicted and learned in parts of at most PENDING rows, between which pools have their turns.
+    def _until(self) -> int:
+        """How many rows may come until something else may be due; room for them is made."""
+        from hedgerow.kernels.ridge import PART
 
-        What a part has learned is added to the products of the rows after it, so that P is read and written once a
-        block, and products with pending rows stay few. Where rounding could matter, rows go one by one.
-        """
-        B, regressions = len(y), self.regressions
-        self.near.make_room(B)
-        alone = B > 1 and regressions.doubtful(products.Z, weight)
-        turns = [self._turns(i, y) for i in range(len(self.spaces))]
-        until = [min([*turn, B]) for turn in turns]  # the products of each space are those of rows up to here
-        step = 1 if alone else B if any(space.room for space in self.plan.spaces) else PENDING
-        if (y >= 0).any():
-            products = products._replace(PZ=regressions.covariances(products.Z, until))
-        record, total = self.record, 0.0
-        for begin, end in pairwise(sorted({B, *range(0, B, step), *chain(*turns)})):
-            if alone:
-                products.MZ[begin] = regressions.fits(products.Z[begin:end])
-                products.PZ[begin:end] = regressions.covariances(products.Z[begin:end])
-                products.folded[:] = 0
-            total += self._run_rows(record, products, (begin, end), y, weight, out)
-            for s, space in enumerate(self.spaces):
+        room = len(self._record["labels"])
+        kept = int(self._record["counters"][0])
+        if self.plan.near and kept == room < self.plan.kept:
+            self._lay_out(min(2 * room, self.plan.kept))
+            room = len(self._record["labels"])
+        ends = [
+            PART,
+            PENDING - self._pending,
+            evidence.EVERY - self.seen % evidence.EVERY,
+            FADE - self.seen % FADE,
+        ]
+        if self._pools:
+            ends.append(TURN - int(self.state["rows"][0]) % TURN)
+        if self.plan.near and room < self.plan.kept:
+            ends.append(room - kept)
+        return min(ends)
+
+    @cached_property
+    def _pools(self) -> list[tuple[slice, Space]]:
+        """The spaces with a pool, and the columns of each."""
+        ends = np.cumsum([space.dim for space in self.spaces]).tolist()
+        return [
+            (slice(end - space.dim, end), space)
+            for end, space in zip(ends, self.spaces, strict=True)
+            if space.pool is not None
+        ]
+
+    def _wait(self, work: Work, y: Array) -> None:
+        """Rows of a part that have no label wait for the next turn of the pools."""
+        if self._pools and (y < 0).any():
+            for columns, space in self._pools:
                 if space.pool is not None:
-                    space.pool.watch(products.Z[begin:end, regressions.d[s]], y[begin:end])
-                if end in turns[s]:
-                    space.turn()
-                    until[s] = min([turn for turn in turns[s] if turn > end] + [B])
-                    self._start_products(s, products, slice(end, until[s]))
-                elif end < until[s] and not alone:
-                    self._add_learned(s, products, slice(end, until[s]))
-            if alone:
-                regressions.flush(PENDING)
-        regressions.flush(PENDING)
-        regressions.make_room(PENDING)
-        return total
+                    space.pool.wait(work.Z[: len(y)][y < 0][:, columns])
 
-    def _start_products(self, s: int, products: Products, rows: slice) -> None:
-        """The products of later rows with the base of space s, which has changed."""
-        regression, d = self.spaces[s].regression, self.regressions.d[s]
-        if rows.start < rows.stop:
-            products.MZ[rows, self.regressions.q[s]] = products.Z[rows, d] @ regression.M
-            products.folded[s] = 0
-            if len(products.PZ):
-                products.PZ[rows, d] = symmetric_product(products.Z[rows, d], regression.P)
-
-    def _add_learned(self, s: int, products: Products, rows: slice) -> None:
-        """The newest pending rows of space s go into the products of rows that come later."""
-        regression, d = self.spaces[s].regression, self.regressions.d[s]
-        first, n = int(products.folded[s]), int(self.regressions.pending[s])
-        if n > first:
-            G, E = regression.G[first:n], regression.E[first:n]
-            along = products.Z[rows, d] @ G.T
-            products.MZ[rows, self.regressions.q[s]] += along @ E
-            products.folded[s] = n
-            if len(products.PZ):  # some of the rows have labels
-                products.PZ[rows, d] -= along @ G
-
-    def _turns(self, i: int, y: Array) -> list[int]:
-        """After which of these rows space i labels some of its pool, or lets old labels fade."""
-        if self.plan.spaces[i].room:
-            first = TURN - (self._rows + TURN * i // len(self.spaces)) % TURN
-            return list(range(first, len(y) + 1, TURN))
-        if self.plan.spaces[i].keep < 1 and self.seen // FADE != (self.seen + len(y)) // FADE:
-            labels = self.seen + np.cumsum(y >= 0)
-            return (np.flatnonzero((labels % FADE == 0) & (y >= 0)) + 1).tolist()
-        return []
+    def _between(self, labelled: bool) -> None:
+        """After a part, which may have had a label: folds, turns, what fades, and a look for drift."""
+        rows = int(self.state["rows"][0])
+        turn = bool(self._pools) and rows % TURN == 0
+        fade = labelled and self.seen % FADE == 0
+        pending = self._pending
+        if turn or fade or pending == PENDING:
+            for space in self.spaces:
+                if pending:
+                    space.regression.fold(pending)
+                if turn and space.pool is not None:
+                    space.pool.turn(space.regression, self.state["mix.counts"] - 1)
+                elif fade and space.settings.keep < 1:
+                    space.fade()
+            self._record["counters"][PENDING_ROWS] = 0
+            self._base = self.base()
+        if labelled and self.seen % evidence.EVERY == 0:
+            evidence.look(self.state, self._counts)
 
     def grow(self, n_classes: int) -> None:
         """New classes in every head; their frequency starts at a count of one, as that of all others did."""
         extra = n_classes - self.n_classes
         self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
         super().grow(n_classes)
-        grown = [space.grow(extra) for space in self.spaces]
+        grown = [space.grow(extra, self._pending) for space in self.spaces]
         state = self.state | self._named(grown)
         if self.trees is not None:
             state |= prefixed("trees.", self.trees.grown(extra))
+        for name in ("fit", "_pools", "_record"):
+            self.__dict__.pop(name, None)
         self.__init__(self.plan, self.constants, state)  # type: ignore[misc]
 
     # -- arrays -------------------------------------------------------------------------------------------------
@@ -402,10 +624,15 @@ class RidgeLearner(OnlineLearner):
 
         They stay pending: adding them to P and M earlier would give other last digits than going on.
         """
-        return self.state | self._named([space.arrays() for space in self.spaces])
+        return self.state | self._named([space.arrays(self._pending) for space in self.spaces])
 
     def _named(self, spaces: list[dict[str, Array]]) -> State:
-        named = prefixed("near.", self.near.arrays())
+        named: State = {}
+        if self.plan.near:
+            record = self._record
+            kept = int(record["counters"][0])
+            named = {f"near.{name}": record[of][:kept] for name, of in LOCAL.items()}
+            named["near.at"] = record["counters"][1:2].copy()
         for i, arrays in enumerate(spaces):
             named |= prefixed(f"space.{i}.", arrays)
         return named if self.trees is None else named | prefixed("trees.", self.trees.arrays())
@@ -413,22 +640,35 @@ class RidgeLearner(OnlineLearner):
     def arrays(self) -> State:
         """A copy of the state in which no row of a regression is pending."""
         twin = self.copy()
-        for regression in twin.regressions.each:
-            regression.own()
-            regression.flush()
+        pending = twin._pending
+        for space in twin.spaces:
+            space.regression.fold(pending)
+        twin._record["counters"][PENDING_ROWS] = 0
         return twin.stored()
 
 
-def _same_rows(products: Products, rows: Array, given: Array) -> bool:
-    """Whether they are of these rows: as the spaces see them, and as trees do."""
-    if not np.array_equal(products.rows, rows):
-        return False
-    return products.given is products.rows or np.array_equal(products.given, given, equal_nan=True)
+LOCAL = {"y": "labels", "weight": "weights", "rows": "rows"}  # kept rows in files, and in a record
+PENDING_ROWS = 3  # the place of a record's counter of pending rows,
+ROWS = 4  # and of that of rows
+NO_MATRIX = np.zeros((0, 0), np.float32)
+NO_COUNTS = np.zeros((0, 0))
+NO_ROWS: State = {
+    "rows": np.zeros((0, 0), np.int16),
+    "starts": np.zeros(1, np.int64),
+    "y": np.zeros(0, np.int64),
+    "weight": np.zeros(0),
+}
+
+
+def _rows(X: Matrix) -> Array:
+    """Rows as compiled loops take them: all of one kind of array, since each other kind is compiled again."""
+    rows = np.ascontiguousarray(dense(X), np.float64)
+    return rows if rows.flags.behaved else rows.copy()
 
 
 def _of_space(i: int, constants: Constants) -> dict[str, Array]:
     """The constants of a space, P as a matrix; a model file may leave out a prior that was replaced."""
-    own = under(f"space.{i}.", constants, constants.single)
+    own = under(f"space.{i}.", constants, constants.for_kernels)
     if "prior.P" in own:
         upper = own["prior.P"]
         own["prior.P"] = constants.derived(f"space.{i}.P", lambda: from_upper(upper))

@@ -1,16 +1,15 @@
-"""Feature maps of the spaces: the projections of `hedgerow.align`, for rows that are of unit length already."""
+"""Feature maps of the spaces, for rows that are of unit length already: whitening, leading axes, kernel landmarks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import numpy as np
 
-from hedgerow.align import drawn, kernel_root, quadratic, whitened_axes, within_class_root
-from hedgerow.core.arrays import Array, Matrix
+from hedgerow.core.arrays import Array, Matrix, stack_rows
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import ROUNDING, one_blas_thread
 from hedgerow.core.moments import Moments
@@ -22,13 +21,18 @@ KERNEL_USUAL = 16.0  # for the kernel it is less, as its features grow with the 
 SQUARED = 490  # of a larger power of two the square would overflow
 OCTAVES = 1100  # powers of two up to which lengths are told apart: all that numbers can have
 OUTLIER = 1e3  # times the usual length: a landmark is not longer
-LEAST_HALF = 1e-3  # the largest number of a matrix must not be below it, nor above one over it, for half precision
 SMALLEST = 1e-15  # numbers down to it, and up to one over it, are safe in single precision
 FAR = 1e12  # an inner product with a landmark counts as no larger, so that its square is a number to compute with
 WIDE = 4096  # features beyond which no Gram matrix is made where a rank was asked for,
 PASSES = 4  # but so many passes over the rows,
 FEW_ROWS = 2000  # or, of so few rows, their inner products
-NEARLY_ALL = 0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
+TARGET_SHARE = 3  # one landmark in three may come from the target
+KERNEL_TOLERANCE = (
+    1e-6  # of the largest eigenvalue: a direction below is two landmarks that are nearly the same
+)
+NEARLY_ALL = (
+    0.8  # share of the landmarks: a space of fewer dimensions is cheaper than one of all landmarks
+)
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,6 @@ class Map:
 
     def __call__(self, Z: Array) -> Array:
         """Rows in the space."""
-        from hedgerow.kernels.rows import times
-
         if self.landmarks is not None:
             c = times(Z, self.landmarks.T)
             K = quadratic(np.clip(c, -FAR, FAR, out=c))
@@ -60,10 +62,10 @@ class Map:
             return Z
         return np.asarray(unit(times(Z, self.A)))
 
-    def rounded(self) -> Map:
-        """With maps that half precision can store; what it is applied to they are single still."""
-        stored = {name: halved(A) for name, A in self.arrays().items() if name != "A" or self.landmarks is None}
-        return replace(self, **{name: A.astype(np.float32) for name, A in stored.items() if A.dtype == np.float16})
+    @property
+    def matrix(self) -> Array | None:
+        """What rows, or their products with the landmarks, are multiplied with."""
+        return self.axes if self.A is None else self.A
 
     def without_root(self) -> tuple[Map, Array | None]:
         """The kernel's own values k(z L') as the map, and the A that is left out, where this costs less.
@@ -81,6 +83,11 @@ class Map:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
+def times(Z: Array, M: Array) -> Array:
+    """Z M in the precision of Z, whatever that of M is."""
+    return np.asarray(Z @ M.astype(Z.dtype, copy=False))
+
+
 def single(A: Array) -> Array:
     """In single precision, if its numbers are of a usual size.
 
@@ -89,16 +96,6 @@ def single(A: Array) -> Array:
     """
     largest = float(np.abs(A).max(initial=0.0))
     return A.astype(np.float32) if largest == 0 or SMALLEST < largest < 1 / SMALLEST else A
-
-
-def halved(A: Array) -> Array:
-    """In half precision, if its numbers are of a usual size; as it was, if not.
-
-    >>> halved(np.ones(1, np.float32)).dtype.name, halved(np.full(1, 1e-9)).dtype.name
-    ('float16', 'float64')
-    """
-    largest = float(np.abs(A).max(initial=0.0))
-    return A.astype(np.float16) if LEAST_HALF < largest < 1 / LEAST_HALF else A
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,9 @@ class Times:
         return np.asarray(unit(Z) if self.to_unit else Z)
 
 
-def whitening(sources: Sequence[SourceRows], pool: Array, gram: Array, moments: Moments, dim: int) -> Map:
+def whitening(
+    sources: Sequence[SourceRows], pool: Array, gram: Array, moments: Moments, dim: int
+) -> Map:
     """Within-class whitening of all sources together; of its directions those along which rows differ most.
 
     `gram` and `moments` are those of all sources' rows, each counted once.
@@ -132,7 +131,11 @@ def leading(gram: Array, dim: int) -> Map:
 
 
 def landmarks(
-    sources: Sequence[SourceRows], pool: Array, rng: np.random.Generator, count: int, rank: int | None = None
+    sources: Sequence[SourceRows],
+    pool: Array,
+    rng: np.random.Generator,
+    count: int,
+    rank: int | None = None,
 ) -> Map:
     """Quadratic features over landmarks from the pool (at most a third) and from every source alike.
 
@@ -231,7 +234,10 @@ def input_axes(sources: Sequence[SourceRows], pool: Array, rank: int) -> Array:
     m = pool.shape[1]
     if m > WIDE and sum(source.count for source in sources) + len(pool) <= FEW_ROWS:
         X = np.vstack([*(source.gathered() for source in sources), pool])
-        with uninterrupted(), one_blas_thread:  # with several threads OpenBLAS has crashed on products of this shape
+        with (
+            uninterrupted(),
+            one_blas_thread,
+        ):  # with several threads OpenBLAS has crashed on products of this shape
             values, U = np.linalg.eigh(X @ X.T)
             order = np.argsort(-values)[:rank]
             order = order[values[order] > ROUNDING * values.max()]
@@ -244,11 +250,44 @@ def input_axes(sources: Sequence[SourceRows], pool: Array, rank: int) -> Array:
     for _ in range(PASSES):
         times = GramTimes(Q)
         image = reduce(add, [*summed(sources, times), times.of(Part(pool))])
-        inner, Q = Q.T @ image, np.linalg.qr(image)[0]
+        inner = Q.T @ image
+        Q = np.linalg.qr(image)[0]
     R = Q.T @ image  # Q R is the Gram matrix times the directions before
     return np.asarray(Q @ leading_axes(R @ np.linalg.pinv(inner) @ R.T, rank))
 
 
-def whitened_pca(sources: Sequence[SourceRows], pool: Array, dim: int, grams: Sequence[Array] | None = None) -> Map:
-    """Leading directions of sources (with these Gram matrices) and pool, each scaled to the same second moment."""
-    return Map(single(whitened_axes(sources, pool, dim, grams)[0]))
+def quadratic(c: Array) -> Array:
+    """(c + c^2)/2 of a cosine c: linear and second-degree features in equal parts."""
+    return np.asarray((c + c * c) / 2)
+
+
+def within_class_root(gram: Array, moments: Moments) -> tuple[Array, Array]:
+    """H (m x m) = (C_w + mean eig(C_w) I)^{-1/2}, and the eigenvalues of C_w, smallest first.
+
+    From X^T X and the moments of the same rows, each counted once.
+    """
+    means = moments.means[1:]
+    counts = moments.class_counts
+    within = (gram - (means.T * counts) @ means) / moments.count[0]
+    values, Q = np.linalg.eigh(within)
+    values = np.maximum(values, 0)
+    shrink = values.mean()
+    return (Q * (values + (shrink if shrink > 0 else 1.0)) ** -0.5) @ Q.T, values
+
+
+def drawn(
+    sources: Sequence[SourceRows], target: Matrix, count: int, rng: np.random.Generator
+) -> Matrix:
+    """At most `count` rows: a third (or all) of the target's, the rest from every source alike."""
+    taken = min(target.shape[0], count // TARGET_SHARE)
+    each = (count - taken) // max(len(sources), 1)
+    parts = [target[rng.choice(target.shape[0], taken, replace=False)]] if taken else []
+    return stack_rows([*parts, *(source.drawn(each, rng) for source in sources)])
+
+
+def kernel_root(landmarks: Array, dim: int | None = None) -> tuple[Array, Array]:
+    """Q L^{-1/2} of the kernel matrix of the landmarks, and L; directions below the tolerance are left out."""
+    values, Q = np.linalg.eigh(quadratic(landmarks @ landmarks.T))
+    kept = values > KERNEL_TOLERANCE * values.max()
+    kept[: max(0, len(values) - (dim or len(values)))] = False
+    return Q[:, kept] * values[kept] ** -0.5, values[kept]

@@ -7,7 +7,7 @@ ones are forgotten. A kept row is a unit vector in whole numbers (11 bits, in 16
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from hedgerow.core.preprocess import unit
 from hedgerow.kernels import SCALE
 
 INPUT = -1  # in the place of a space's number: the input itself
-FIRST_ROOM = 16  # places for the target's rows at first; they double
 STEPS = 8  # of k-means; started farthest first, it moves little
 CANDIDATES = 20  # rows a centre: of a larger group only a part is looked at
 
@@ -44,82 +43,11 @@ def whole(Z: Array) -> Array:
     return np.asarray(np.rint(SCALE * unit(Z)), np.int16)
 
 
-class Near:
-    """The kept rows of the sources and of a target, in all spaces that have local heads (none: there are none)."""
-
-    def __init__(
-        self,
-        settings: Sequence[NearSettings],
-        constants: Mapping[str, Array],
-        state: Mapping[str, Array],
-        limit: int,
-    ) -> None:
-        """`limit`: rows of the target that are kept at the most. Names of arrays are those of `ridge/learner.py`."""
-        self.settings, self.limit = settings, limit
-        self.sources = [constants[f"{i}.rows"] for i in range(len(settings))]
-        none = np.empty(0, np.int64)
-        self.y, self.domain = constants.get("y", none), constants.get("domain", none)
-        self.weight = constants.get("weight", np.empty(0))
-        self.ends = np.cumsum([rows.shape[1] for rows in self.sources], dtype=np.int64)
-        self.width = int(self.ends[-1]) if settings else 0
-        self.columns = [slice(e - rows.shape[1], e) for e, rows in zip(self.ends.tolist(), self.sources, strict=True)]
-        self.sharpness = np.array([each.sharpness for each in settings])
-        self.labels, self.weights = state.get("y", none).copy(), state.get("weight", np.empty(0)).copy()
-        self._lay_out([state[f"{i}.rows"] for i in range(len(settings))], len(self.labels))
-        self.at = np.array([len(self.labels), state["at"][0] if settings else 0, 0])  # kept, next place, labels learned
-        self.as_single: list[Array] | None = None  # the sources' rows in single precision, where much is compared
-
-    def _lay_out(self, kept: Sequence[Array], room: int) -> None:
-        """One array for the kept rows of all kinds, as compiled loops take it, and a view of each kind."""
-        self.rows = np.zeros(room * self.width, np.int16)
-        self.kept = [self.rows[room * w.start : room * w.stop].reshape(room, w.stop - w.start) for w in self.columns]
-        for view, rows in zip(self.kept, kept, strict=True):
-            view[: len(rows)] = rows
-
-    @staticmethod
-    def empty(dims: Sequence[int]) -> dict[str, Array]:
-        """The state before any label."""
-        state = {f"{i}.rows": np.zeros((0, d), np.int16) for i, d in enumerate(dims)}
-        return state | {"y": np.zeros(0, np.int64), "weight": np.zeros(0), "at": np.zeros(1, np.int64)}
-
-    def arrays(self) -> dict[str, Array]:
-        """The state by short names."""
-        if not self.settings:
-            return {}
-        used = self.at[0]
-        arrays = {f"{i}.rows": rows[:used] for i, rows in enumerate(self.kept)}
-        return arrays | {"y": self.labels[:used], "weight": self.weights[:used], "at": self.at[1:2].copy()}
-
-    def make_room(self, rows: int) -> None:
-        """Places for so many more rows, doubled until there are `limit`."""
-        have, need = len(self.labels), min(int(self.at[0]) + rows, self.limit)
-        if self.settings and need > have:
-            room = min(max(need, 2 * have, FIRST_ROOM), self.limit)
-            self.labels, self.weights = (np.pad(array, (0, room - have)) for array in (self.labels, self.weights))
-            self._lay_out(self.kept, room)
-
-    def products(self, Q: Sequence[Array], rows: int, *, kept: bool) -> tuple[Array, Array]:
-        """Inner products with the kept rows of the sources and, if wanted, of the target (kinds x rows x ..)."""
-        from hedgerow.kernels.ridge import MANY, inner_products
-
-        by_source = np.empty((len(Q), rows, len(self.y)), np.float32)
-        for i, q in enumerate(Q):
-            if self.as_single is None:
-                by_source[i] = inner_products(self.sources[i], q)
-            else:
-                np.matmul(q.astype(np.float32), self.as_single[i], out=by_source[i])  # exact: see `kernels/ridge.py`
-        used = int(self.at[0]) if kept and rows >= MANY else 0
-        by_kept = np.empty((len(Q), rows, used), np.float32)
-        for i, q in enumerate(Q if used else ()):
-            by_kept[i] = inner_products(self.kept[i][:used], q)
-        return by_source, by_kept
-
-
 # Which rows of the sources the local heads keep: as many of each class of each source, those that stand for most.
 #
 # In each class of each source the rows nearest to the centres of k-means come first, each with the weight of its
 # cluster, then the others in any order. Equal shares keep a small source whole, which is often the one most like the
-# target. Rows taken at random, farthest first, or without shares lost more (docs/own-learner.md).
+# target. Rows taken at random, farthest first, or without shares lost more (docs/learner.md).
 
 
 def chosen(
@@ -138,13 +66,17 @@ def chosen(
     >>> sorted(zip(kept.tolist(), weight.tolist()))
     [(0, 2.0), (2, 1.0)]
     """
-    Z, group = np.concatenate(sources), _groups(codes)
-    w = np.concatenate([np.ones(len(z)) if u is None else u for z, u in zip(sources, weights, strict=True)])
+    Z = np.concatenate(sources)
+    group = _groups(codes)
+    w = np.concatenate(
+        [np.ones(len(z)) if u is None else u for z, u in zip(sources, weights, strict=True)]
+    )
     real = np.flatnonzero(w > 0)
     if len(real) <= cap:
         return real, w[real]
     share = share_of(cap, len(np.unique(group[real])))
-    rank, weight = np.full(len(Z), np.inf), w.copy()
+    rank = np.full(len(Z), np.inf)
+    weight = w.copy()
     for each in np.unique(group[real]):
         members = real[group[real] == each]
         if len(members) > CANDIDATES * share:
@@ -184,7 +116,8 @@ def medoids(Z: Array, weight: Array, k: int) -> tuple[Array, Array]:
                 centres[j] = np.average(Z[members], axis=0, weights=weight[members])
     size = np.bincount(near, weights=weight, minlength=k)
     away = (Z * Z).sum(axis=1)[:, None] + (centres * centres).sum(axis=1) - 2 * Z @ centres.T
-    order, counts = [], []
+    order = []
+    counts = []
     for j in np.argsort(-size, kind="stable"):
         nearest = int(away[:, j].argmin())
         away[nearest] = np.inf  # a row stands for one cluster only

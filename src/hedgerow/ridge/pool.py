@@ -18,9 +18,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from hedgerow.core.arrays import Array
+from hedgerow.kernels import TURN as TURN
 from hedgerow.ridge.regression import Regression, Targets
 
-TURN = 16  # rows of the stream between two turns
 CIRCLE = 3  # turns in which a pool is labelled once,
 WORK = 2**25  # unless a turn would take more multiplications
 ALONE = 1e-3  # 1 - h is not taken to be less: of a row that nothing else is known about
@@ -30,59 +30,82 @@ class Pool:
     """The rows U (u x d), their labels (u x heads), h of each; whose turn it is, and who came first."""
 
     def __init__(
-        self, targets: Targets, weight: float, sources: Array, room: int, state: Mapping[str, Array], U: Array
+        self,
+        targets: Targets,
+        weight: float,
+        sources: Array,
+        room: int,
+        state: Mapping[str, Array],
+        U: Array,
     ) -> None:
         """`sources`: the class counts of the sources; labels should be as frequent.
 
         U is the state's, or the one that many models start with.
         """
-        self.targets, self.weight, self.sources, self.room = targets, weight, sources, room
+        self.targets = targets
+        self.weight = weight
+        self.sources = sources
+        self.room = room
         self.shared = "U" not in state  # U belongs to others too, and is only read
         self.U = U if self.shared else state["U"]
-        self.labels, self.h, self.at = state["labels"], state["leverage"], state["at"]
-        self.waiting, self.counts, self.bias = state["waiting"], state["counts"], state["bias"]
+        self.labels = state["labels"]
+        self.h = state["leverage"]
+        self.at = state["at"]
+        self.waiting = state["waiting"]
+        self.bias = state["bias"]
+        self.pi = expected(sources, np.zeros(targets.classes))
 
     def arrays(self) -> dict[str, Array]:
         """The state by short names."""
         arrays = {"labels": self.labels, "leverage": self.h, "at": self.at, "waiting": self.waiting}
-        arrays |= {"counts": self.counts, "bias": self.bias}
+        arrays |= {"bias": self.bias}
         return arrays if self.shared else arrays | {"U": self.U}
 
     @staticmethod
     def empty(U: Array, heads: int, K: int) -> dict[str, Array]:
         """The state before any label."""
         state: dict[str, Array] = {"labels": np.zeros((len(U), heads), np.int64)}
-        state |= {"leverage": np.zeros(len(U), np.float32), "counts": np.zeros(K), "bias": np.zeros((heads, K))}
+        state |= {
+            "leverage": np.zeros(len(U), np.float32),
+            "bias": np.zeros((heads, K)),
+        }
         return state | {"at": np.zeros(2, np.int64), "waiting": np.zeros((0, U.shape[1]), U.dtype)}
 
     # -- a stream -----------------------------------------------------------------------------------------------
 
-    def watch(self, Z: Array, y: Array) -> None:
-        """Rows of the stream: labels are counted, and rows without one wait."""
-        labelled = y >= 0
-        self.counts += np.bincount(y[labelled], minlength=self.targets.classes)
-        if not labelled.all():
-            self.waiting = np.concatenate([self.waiting, Z[~labelled].astype(self.U.dtype)])
+    def wait(self, Z: Array) -> None:
+        """Rows of the stream without a label wait for the next turn."""
+        self.waiting = np.concatenate([self.waiting, Z.astype(self.U.dtype)])
 
-    def turn(self, regression: Regression) -> None:
-        """Label the next rows of the circle, and let those in that wait."""
-        regression.flush()
+    def turn(self, regression: Regression, counts: Array) -> None:
+        """Label the next rows of the circle, and let those in that wait; no row of the regression is pending.
+
+        counts: labels of each class so far.
+        """
+        self.pi = expected(self.sources, counts)
         n = len(self.labels)
         if n:
-            size = min(-(-n // CIRCLE), max(1, WORK // max(regression.M.size, 1)))  # with one class M is empty
+            size = min(
+                -(-n // CIRCLE), max(1, WORK // max(regression.M.size, 1))
+            )  # with one class M is empty
             self._label(regression, (int(self.at[0]) + np.arange(size)) % n)
             self.at[0] = (self.at[0] + size) % n
         if len(self.waiting):
             self._join(regression)
 
     def _label(self, regression: Regression, rows: Array) -> None:
-        U, old = self.U[rows], self.labels[rows]
-        targets, h = self.targets.of_labels(old), self.h[rows, None]
-        fits = (U @ regression.M.astype(U.dtype, copy=False) - h * targets) / np.maximum(1.0 - h, ALONE)
+        U = self.U[rows]
+        old = self.labels[rows]
+        targets = self.targets.of_labels(old)
+        h = self.h[rows, None]
+        fits = (U @ regression.M.astype(U.dtype, copy=False) - h * targets) / np.maximum(
+            1.0 - h, ALONE
+        )
         new = self._labels(self.targets.scores(fits), AGAIN)
         moved = (new != old).any(axis=1)
         if moved.any():
-            change, Um = self.targets.of_labels(new[moved]) - targets[moved], U[moved].astype(np.float64)
+            change = self.targets.of_labels(new[moved]) - targets[moved]
+            Um = U[moved].astype(np.float64)
             PU = regression.move(Um, self.weight * change)
             self.labels[rows] = new
             self.h[rows[moved]] = self.weight * np.einsum("ij,ij->i", PU, Um)
@@ -93,7 +116,7 @@ class Pool:
 
     def _labels(self, F: Array, steps: int) -> Array:
         """The class that each head gives each row (rows x heads), of scores F."""
-        self.bias = biases(F, self.bias, expected(self.sources, self.counts), steps)
+        self.bias = biases(F, self.bias, self.pi, steps)
         return np.asarray((F - self.bias).argmax(axis=2))
 
     def _join(self, regression: Regression) -> None:
@@ -115,7 +138,8 @@ class Pool:
         """New rows in the places of the oldest, and behind all others."""
         n = len(oldest)
         if self.shared:
-            self.U, self.shared = self.U.copy(), False
+            self.U = self.U.copy()
+            self.shared = False
         self.U[oldest], self.labels[oldest], self.h[oldest] = U[:n], labels[:n], h[:n]
         self.at[1] = (self.at[1] + n) % max(len(self.labels), 1)
         if n < len(U):
@@ -129,8 +153,7 @@ class Pool:
 
     def grow(self, extra: int) -> dict[str, Array]:
         """The state with room for new classes."""
-        wider = {"counts": np.pad(self.counts, (0, extra)), "bias": np.pad(self.bias, ((0, 0), (0, extra)))}
-        return self.arrays() | wider
+        return self.arrays() | {"bias": np.pad(self.bias, ((0, 0), (0, extra)))}
 
 
 # Labels for the pool that use each class about as often as it is expected to occur.
@@ -143,7 +166,8 @@ SHARPNESS = 16.0  # c
 ROWS = 10.0  # imagined rows a class, of exactly the expected frequencies, added to the pool to make steps smaller
 BELIEF = 30.0  # labels of the target a class that weigh as much as the sources' frequencies
 STEP = 0.7  # share of a full step in log b
-FIRST, AGAIN = 20, 1  # steps at the start, and at each later labelling from where the last one ended
+FIRST = 20  # steps at the start, and at each later labelling from where the last one ended
+AGAIN = 1
 
 
 def expected(sources: Array, target: Array) -> Array:

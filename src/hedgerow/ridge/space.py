@@ -1,7 +1,7 @@
 """A space: one feature map, one P, several heads that share it, and (if it has one) the pool.
 
-Heads of a space: one that trusts all sources alike, one for each source that trusts the others a little, and
-where asked one that knows no source. The target's weights are those of the sources plus a free deviation, variance tau.
+A head trusts all sources alike, or one of them more than the others, or knows none. The target's weights are those of
+the sources plus a free deviation, variance tau.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from hedgerow.ridge.regression import (
     deviation_prior,
     grown_columns,
     source_prior,
-    weightings,
 )
 
 
@@ -40,7 +39,12 @@ class Sums:
     octaves: Array
 
     def __add__(self, other: Sums) -> Sums:
-        return Sums(*(mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return Sums(
+            *(
+                mine + theirs
+                for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True)
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,18 @@ class InSpace(Statistic[Sums]):
         return Sums(gram, *class_sums(Z, codes, self.K, part.weight), octaves(Z))
 
 
-FADE = 50  # labels between two steps of forgetting
 OWN_VARIANCE = 10.0  # of the weight of a column that no source has: nothing is known of it
-PENDING = 16  # pending rows that are folded into P: few, so that no fold is long
+OWN_MAP = -1  # in the place of the number of another space
 
 
 @dataclass(frozen=True)
 class Settings:
     """The constants of a space: ridge, trust in the sources, variance of the deviation, targets, weight of the pool.
 
-    class_targets: the heads' targets are the sources' class means, not one by one. balanced: a pool's labels are as
-    frequent as its classes are expected to be, which every pool needs. keep < 1: every FADE labels the weights go back
-    to their start by 1 - keep, P too. Of a model: map: how rows are mapped, "" (not at all), "A", "axes" or "landmarks"
-    (`ridge/maps.py`); room: rows that the pool may have, 0 if there is none; heads: their names.
+    class_targets: the heads' targets are the sources' class means, not one by one. keep < 1: every FADE labels the
+    weights go back to their start by 1 - keep, P too. Of a model: of: the number of the space before this one whose
+    rows it takes, or OWN_MAP; map: how rows are mapped, "" (not at all), "A", "axes" or "landmarks" (`ridge/maps.py`);
+    room: rows that the pool may have, 0 if there is none; heads: their names.
     """
 
     name: str
@@ -84,20 +87,26 @@ class Settings:
     tau: float
     class_targets: bool = False
     pool: float = 0.0
-    balanced: bool = False
-    target_only: bool = False
     keep: float = 1.0
+    of: int = OWN_MAP
     map: str = ""
     room: int = 0
     heads: tuple[str, ...] = ()
 
-    def check(self) -> None:
-        """Refuse settings that cannot be those of a space."""
+    def check(self, number: int) -> None:
+        """Refuse settings that cannot be those of the space of this number."""
         if self.map not in ("", "A", "axes", "landmarks", "landmarks+A"):
             raise InputError(f"unknown map {self.map!r}")
-        sane = self.lam > 0 and self.trust >= 0 and self.tau >= 0 and self.pool >= 0 and 0 < self.keep <= 1
-        pooled = self.pool and self.balanced and self.keep == 1
-        if not sane or not self.heads or self.room < 0 or (self.room and not pooled):
+        sane = (
+            self.lam > 0
+            and self.trust >= 0
+            and self.tau >= 0
+            and self.pool >= 0
+            and 0 < self.keep <= 1
+        )
+        pooled = self.pool and self.keep == 1 and self.of == OWN_MAP
+        others = self.of == OWN_MAP or (self.of in range(number) and not self.map)
+        if not sane or not others or not self.heads or self.room < 0 or (self.room and not pooled):
             raise InputError(f"{self} cannot be a space")
 
     def at(self, length: float) -> Settings:
@@ -105,38 +114,52 @@ class Settings:
 
         A regression on z/s with a prior is one on z, with a ridge s^2 times as large, and a variance 1/s^2 of it.
         """
-        return self if length == 1 else replace(self, lam=self.lam * length**2, tau=self.tau / length**2)
+        return (
+            self
+            if length == 1
+            else replace(self, lam=self.lam * length**2, tau=self.tau / length**2)
+        )
 
 
 class Space:
     """What a space does. `constants` and `state` are its arrays by their short names, see `ridge/learner.py`."""
 
     def __init__(
-        self, settings: Settings, constants: Mapping[str, Array], state: Mapping[str, Array], classes: int
+        self,
+        settings: Settings,
+        constants: Mapping[str, Array],
+        state: Mapping[str, Array],
+        classes: int,
     ) -> None:
-        self.settings, self.constants = settings, constants
+        self.settings = settings
+        self.constants = constants
         self.map = Map(constants.get("A"), constants.get("landmarks"), constants.get("axes"))
         self._base = constants.get("targets"), constants["widths"].tolist()
         self.targets = Targets(*self._base, classes)
         shared = "M" not in state  # with all models of the fit
-        P, M = (constants["prior.P"], constants["prior.M"]) if shared else (from_upper(state["P"]), state["M"])
-        self.regression = Regression(P, M, state.get("G"), state.get("E"), shared=shared)
+        P, M = (
+            (constants["prior.P"], constants["prior.M"])
+            if shared
+            else (from_upper(state["P"]), state["M"])
+        )
+        self.regression = Regression(P, M, shared=shared)
         self.pool = self._pool(state) if settings.room else None
 
     def _pool(self, state: Mapping[str, Array]) -> Pool:
-        counts = np.pad(self.constants["counts"], (0, self.targets.classes - len(self.constants["counts"])))
+        counts = np.pad(
+            self.constants["counts"], (0, self.targets.classes - len(self.constants["counts"]))
+        )
         U = self.constants.get("prior.U", np.empty(0))
         return Pool(self.targets, self.settings.pool, counts, self.settings.room, state, U)
 
-    def arrays(self) -> dict[str, Array]:
-        """The state by short names; arrays that the space goes on with are not copied."""
+    def arrays(self, pending: int) -> dict[str, Array]:
+        """The state by short names, with so many pending rows; arrays that the space goes on with are not copied."""
         regression = self.regression
         arrays: dict[str, Array] = {}
         if not regression.shared:
             arrays |= {"P": upper_of(regression.P), "M": regression.M}
-        n = int(regression.pending[0])
-        if n:
-            arrays |= {"G": regression.G[:n].copy(), "E": regression.E[:n].copy()}
+        if pending:
+            arrays |= {"G": regression.G[:pending].copy(), "E": regression.E[:pending].copy()}
         return arrays if self.pool is None else arrays | self.pool.arrays()
 
     @property
@@ -146,25 +169,39 @@ class Space:
 
     @classmethod
     def start(
-        cls, settings: Settings, mapping: Map, sources: Sequence[Sums], pool: Array, K: int
+        cls,
+        settings: Settings,
+        mapping: Map,
+        sources: Sequence[Sums],
+        pool: Array,
+        K: int,
+        weights: Sequence[Array],
     ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Constants and state: the prior from the sources' sums in the space, and the pool's first labels."""
+        """Constants and state: the prior from the sources' sums in the space, and the pool's first labels.
+
+        `weights`: how much each head trusts each source; without sources there is one head all the same.
+        """
         lengths = sum((source.octaves for source in sources), octaves(np.empty((0, 1))))
         settings = settings.at(usual_length(lengths))
         d = mapping(pool[:0]).shape[1]
-        G, counts, sums = ([getattr(each, name) for each in sources] for name in ("gram", "counts", "totals"))
-        tables, priors = [], []
-        for w in weightings(len(G)):
+        G, counts, sums = (
+            [getattr(each, name) for each in sources] for name in ("gram", "counts", "totals")
+        )
+        tables = []
+        priors = []
+        for w in weights if G else ():
             table = class_targets(w, sums, counts) if settings.class_targets else np.eye(K)
             tables.append(table)
             priors.append(source_prior(G, sums, w, table, settings.lam, settings.trust))
-        if settings.target_only or not G:
+        if not G:
             tables.append(np.eye(K))
             priors.append(np.zeros((d, K)))
-        P, M = deviation_prior(G, d, settings.lam, settings.trust, settings.tau), np.hstack(priors)
+        P = deviation_prior(G, d, settings.lam, settings.trust, settings.tau)
+        M = np.hstack(priors)
         mapping, A = mapping.without_root()
         if A is not None:
-            P, M = A @ P @ A.T, A @ M
+            P = A @ P @ A.T
+            M = A @ M
         constants = mapping.arrays() | {"prior.P": P, "prior.M": M}
         constants["widths"] = np.array([table.shape[1] for table in tables])
         if settings.class_targets:
@@ -176,23 +213,21 @@ class Space:
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def turn(self) -> None:
-        """Some rows of the pool are labelled; without one, old labels fade and what the sources know stays."""
-        if self.pool is not None:
-            self.pool.turn(self.regression)
-        else:
-            self.regression.fade(self.settings.keep, self.constants["prior.P"], self._start())
+    def fade(self) -> None:
+        """Old labels fade, and what the sources know stays; no row of the regression is pending."""
+        self.regression.fade(self.settings.keep, self.constants["prior.P"], self._start())
 
     def _start(self) -> Array:
         """The prior's weights, with zeros for new classes."""
-        M, (table, widths) = self.constants["prior.M"], self._base
+        M = self.constants["prior.M"]
+        (table, widths) = self._base
         known = len(table) if table is not None else widths[0]
         return grown_columns(M, widths, self.targets.classes - known)
 
-    def grow(self, extra: int) -> dict[str, Array]:
+    def grow(self, extra: int, pending: int) -> dict[str, Array]:
         """The state with room for new classes: zero weights."""
         self.regression.own()
-        arrays = self.arrays() | (self.pool.grow(extra) if self.pool is not None else {})
+        arrays = self.arrays(pending) | (self.pool.grow(extra) if self.pool is not None else {})
         for name in ("M", "E"):
             if name in arrays:
                 arrays[name] = grown_columns(arrays[name], self.targets.widths, extra)
@@ -208,7 +243,9 @@ def with_own(P: Array, M: Array, own: int) -> dict[str, Array]:
     return {"prior.P": wide, "prior.M": np.vstack([M, np.zeros((own, M.shape[1]))])}
 
 
-def _with_pool(settings: Settings, constants: dict[str, Array], U: Array, K: int) -> dict[str, Array]:
+def _with_pool(
+    settings: Settings, constants: dict[str, Array], U: Array, K: int
+) -> dict[str, Array]:
     """The state of a pool labelled for the first time; the prior learns it."""
     regression = Regression(constants["prior.P"], constants["prior.M"])
     if len(U) > settings.room:

@@ -18,27 +18,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from hedgerow.core.arrays import LARGEST, Array, dense
-from hedgerow.core.constants import Spec
+from hedgerow.core.constants import TYPES, Spec
+from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import RunningStats, profiles, target_only_width
 from hedgerow.core.source_rows import Part, SourceRows
-from hedgerow.kernels import FLOOR, PART
+from hedgerow.kernels import FARTHEST
 from hedgerow.learner import MOST, SHORT, SINGLE, WHOLE
 
 if TYPE_CHECKING:
     from hedgerow.kernels.trees import Trees
     from hedgerow.methods import Training
 
-MOST_COLUMNS, MOST_CLASSES, FEWEST_ROWS = 128, 32, 50  # up to, and from which on there are trees
+MOST_COLUMNS = 128  # up to, and from which on there are trees
+MOST_CLASSES = 32
+FEWEST_ROWS = 50
 MOST_ROWS = 50_000  # of all sources together that trees are fitted on
 ALL = {"max_iter": 60, "max_leaf_nodes": 15}  # the boosting of all sources
 EACH = {"max_iter": 40, "max_leaf_nodes": 8}  # and of each
 FOREST = {"n_estimators": 50, "min_samples_leaf": 3, "max_leaf_nodes": 128}
 NEVER = -1e4  # the baseline of a class that a source does not have
-FARTHEST = 8.0  # deviations from the mean that a level is followed
 LEVEL = "level"
 KINDS = (LEVEL, "boost", "leaves")  # of heads
 NODES = {"feature": np.int16, "threshold": np.float64, "right": np.int16, "missing": np.int16}
@@ -49,6 +50,12 @@ def wants_trees(trees: bool | None, sources: Sequence[SourceRows], spans: Spans,
     """Whether there are trees: as the user says; else where columns and classes are few, and columns differ in kind."""
     if not sources or K < 2 or trees is False:
         return False
+    most = np.iinfo(np.int16).max
+    if trees and sources[0].width > most:
+        raise InputError(
+            f"trees=True: the sources have {sources[0].width} numbers a row, and trees take at most {most}; leave "
+            "trees out, or give fewer columns"
+        )
     return trees or is_table(sources, spans, K)
 
 
@@ -56,7 +63,11 @@ def is_table(sources: Sequence[SourceRows], spans: Spans, K: int) -> bool:
     """Whether columns and classes are few, rows are not, and columns differ in kind."""
     if not sources or K < 2:
         return False
-    few = len(spans) <= MOST_COLUMNS and K <= MOST_CLASSES and sum(source.count for source in sources) >= FEWEST_ROWS
+    few = (
+        len(spans) <= MOST_COLUMNS
+        and K <= MOST_CLASSES
+        and sum(source.count for source in sources) >= FEWEST_ROWS
+    )
     plain = len(spans) == sources[0].width
     return few and bool(spans) and not (plain and profiles(sources))
 
@@ -75,7 +86,11 @@ def sampled(source: SourceRows, most: int, rng: np.random.Generator) -> Part:
         return part
     kept = np.sort(rng.choice(count, most, replace=False))
     weight = np.ones(count) if part.weight is None else part.weight
-    return Part(part.X[kept], np.asarray(part.codes)[kept], weight[kept] * (weight.sum() / weight[kept].sum()))
+    return Part(
+        part.X[kept],
+        np.asarray(part.codes)[kept],
+        weight[kept] * (weight.sum() / weight[kept].sum()),
+    )
 
 
 def most_rows(sources: Sequence[SourceRows]) -> int:
@@ -106,8 +121,12 @@ def _fit(parts: Sequence[Part], K: int, spans: Spans, seed: int) -> dict[str, Ar
         rows, codes, weight = (np.concatenate([each[i] for i in of]) for each in (X, y, weights))
         boosted.append(_boosted(rows, codes, weight, K, seed, size))
     rows_of, codes_of, weights_of = ([each[i] for i in order] for each in (X, y, weights))
-    trees, counts = _forest(rows_of, codes_of, weights_of, [parts[i].weight for i in order], K, seed)
-    levels = _levels([dense(part.X) for part in parts], y, weights, K, sum(width for _, width in spans))
+    trees, counts = _forest(
+        rows_of, codes_of, weights_of, [parts[i].weight for i in order], K, seed
+    )
+    levels = _levels(
+        [dense(part.X) for part in parts], y, weights, K, sum(width for _, width in spans)
+    )
     return arrays | levels | tree_arrays(boosted, trees) | {"counts": counts[:, np.argsort(order)]}
 
 
@@ -130,7 +149,9 @@ def _even(part: Part) -> Array:
 # -- levels -------------------------------------------------------------------------------------------------------
 
 
-def _levels(X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], K: int, width: int) -> dict[str, Array]:
+def _levels(
+    X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], K: int, width: int
+) -> dict[str, Array]:
     """A logistic regression on all sources: scale and centre of each number, and weights of the classes.
 
     Target-only columns, those from `width` on, have no weight.
@@ -141,11 +162,14 @@ def _levels(X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], K: 
     stats = RunningStats.of(rows, gaps=True)
     sd = np.sqrt(np.maximum(stats.variance, 0))
     sd = np.where(sd > 1e-9 * np.maximum(np.abs(stats.mean), 1e-100), sd, 1.0)
-    classes, W = np.unique(codes), np.zeros((K, rows.shape[1] + 1))
+    classes = np.unique(codes)
+    W = np.zeros((K, rows.shape[1] + 1))
     W[:, 0] = NEVER
     if len(classes) > 1:
         model = LogisticRegression(max_iter=200, tol=1e-3).fit(
-            scaled(rows, stats.mean, sd, FARTHEST)[:, :width], codes, sample_weight=weights / weights.mean()
+            scaled(rows, stats.mean, sd, FARTHEST)[:, :width],
+            codes,
+            sample_weight=weights / weights.mean(),
         )
         W[classes[-len(model.intercept_) :], 0] = model.intercept_
         W[classes[-len(model.intercept_) :], 1 : 1 + width] = model.coef_
@@ -166,13 +190,16 @@ def scaled(X: Array, mean: Array, sd: Array, limit: float) -> Array:
 
 def tree_columns(X: Sequence[Array], spans: Spans) -> dict[str, Array]:
     """How columns are made of numbers; the codes of a category are ordered by how frequent it is in all sources."""
-    places, codes = [], [np.empty(0)]
+    places = []
+    codes = [np.empty(0)]
     for first, width in spans:
         places.append(sum(map(len, codes)))
         if width > 1:
             rows = [block[:, first : first + width] for block in X]
             signs = [sum((sign * block > 0).sum(axis=0) for block in rows) for sign in (1, -1)]
-            frequency = np.append(np.stack(signs, axis=1).ravel(), -1)  # an unknown value comes last
+            frequency = np.append(
+                np.stack(signs, axis=1).ravel(), -1
+            )  # an unknown value comes last
             rank = np.empty(len(frequency))
             rank[np.argsort(-frequency, kind="stable")] = np.arange(len(frequency))
             codes.append(np.minimum(rank, (frequency > 0).sum()))
@@ -201,7 +228,9 @@ def columns_of(arrays: Mapping[str, Array], X: Array) -> Array:
 
 
 Tree = dict[str, Array]
-Boosted = tuple[Array, list[tuple[int, Tree]]]  # where the sums of each class start, and trees with their class
+Boosted = tuple[
+    Array, list[tuple[int, Tree]]
+]  # where the sums of each class start, and trees with their class
 
 
 def tree_arrays(boosted: Sequence[Boosted], forest: Sequence[Tree] = ()) -> dict[str, Array]:
@@ -209,9 +238,12 @@ def tree_arrays(boosted: Sequence[Boosted], forest: Sequence[Tree] = ()) -> dict
     pairs = [(h, k, tree) for h, (_, trees) in enumerate(boosted) for k, tree in trees]
     nodes = [*(tree for _, _, tree in pairs), *forest]
     return {
-        name: np.concatenate([np.empty(0, kind), *(tree[name] for tree in nodes)]) for name, kind in NODES.items()
+        name: np.concatenate([np.empty(0, kind), *(tree[name] for tree in nodes)])
+        for name, kind in NODES.items()
     } | {
-        "starts": np.cumsum([0, *(len(tree["feature"]) for tree in nodes)])[: len(nodes)].astype(np.int64),
+        "starts": np.cumsum([0, *(len(tree["feature"]) for tree in nodes)])[: len(nodes)].astype(
+            np.int64
+        ),
         "head": np.array([h for h, _, _ in pairs], np.int64),
         "label": np.array([k for _, k, _ in pairs], np.int64),
         "baseline": np.array([start for start, _ in boosted]),
@@ -225,12 +257,17 @@ def boosted_model(kind: str, X: Array, y: Array, weight: Array, seed: int, **opt
     model: Any = quick_bins(getattr(ensemble, f"HistGradientBoosting{kind}"))(
         learning_rate=0.1, l2_regularization=1.0, early_stopping=False, random_state=seed, **options
     )
-    X = np.where(np.isnan(X).all(axis=0), 0.0, X)  # a column without numbers, which its bins cannot have
+    X = np.where(
+        np.isnan(X).all(axis=0), 0.0, X
+    )  # a column without numbers, which its bins cannot have
     return model.fit(X, y, sample_weight=weight)
 
 
-def _boosted(X: Array, y: Array, weight: Array, K: int, seed: int, size: Mapping[str, int]) -> Boosted:
-    baseline, classes = np.full(K, NEVER), np.unique(y)
+def _boosted(
+    X: Array, y: Array, weight: Array, K: int, seed: int, size: Mapping[str, int]
+) -> Boosted:
+    baseline = np.full(K, NEVER)
+    classes = np.unique(y)
     if len(classes) == 1:
         baseline[classes] = 0.0
         return baseline, []
@@ -271,7 +308,12 @@ def boosted_tree(nodes: Array) -> dict[str, Array]:
 
 
 def _forest(
-    X: Sequence[Array], y: Sequence[Array], weight: Sequence[Array], given: Sequence[Array | None], K: int, seed: int
+    X: Sequence[Array],
+    y: Sequence[Array],
+    weight: Sequence[Array],
+    given: Sequence[Array | None],
+    K: int,
+    seed: int,
 ) -> tuple[list[dict[str, Array]], Array]:
     """The trees, and what each leaf has of each source and class."""
     from sklearn.ensemble import RandomForestClassifier
@@ -283,21 +325,22 @@ def _forest(
     model: Any = RandomForestClassifier(**options, random_state=seed)
     X = [np.clip(rows, -LARGE, LARGE) for rows in X]
     model.fit(np.concatenate(X), np.concatenate(y), sample_weight=together / together.mean())
-    trees, first = [], 0
+    trees = []
+    first = 0
     numbers = []  # of the leaves, among those of all trees, by scikit-learn's number of the node
     for each in model.estimators_:
-        nodes = each.tree_.__getstate__()["nodes"]
-        leaf = nodes["left_child"] < 0
+        tree = each.tree_
+        leaf = tree.children_left < 0
         number = first + np.cumsum(leaf) - 1
         first = int(number[-1]) + 1
         numbers.append(number)
         trees.append(
             _preorder(
-                np.where(leaf, -1, nodes["feature"]),
-                np.where(leaf, number, nodes["threshold"]),
-                nodes["left_child"],
-                nodes["right_child"],
-                nodes["missing_go_to_left"],
+                np.where(leaf, -1, tree.feature),
+                np.where(leaf, number, tree.threshold),
+                tree.children_left,
+                tree.children_right,
+                tree.missing_go_to_left,
             )
         )
     counts = np.zeros((first, len(X), K), np.float32)
@@ -308,7 +351,9 @@ def _forest(
     return trees, counts
 
 
-def _preorder(feature: Array, threshold: Array, left: Array, right: Array, missing: Array) -> dict[str, Array]:
+def _preorder(
+    feature: Array, threshold: Array, left: Array, right: Array, missing: Array
+) -> dict[str, Array]:
     """A tree with every left child right after its node."""
 
     def walk() -> Iterator[int]:
@@ -327,7 +372,9 @@ def _preorder(feature: Array, threshold: Array, left: Array, right: Array, missi
     distance[inner] = place[right[order[inner]].astype(np.int64)] - np.flatnonzero(inner)
     return {
         "feature": feature[order].astype(np.int16),
-        "threshold": np.minimum(threshold[order], LARGEST[np.dtype(np.float64)]),  # infinity: all that is no gap
+        "threshold": np.minimum(
+            threshold[order], LARGEST[np.dtype(np.float64)]
+        ),  # infinity: all that is no gap
         "right": distance.astype(np.int16),
         "missing": np.where(inner, missing[order], 0).astype(np.int16),
     }
@@ -348,26 +395,19 @@ class TreeHeads:
 
     def __init__(self, arrays: Mapping[str, Array], state: Mapping[str, Array], K: int) -> None:
         self.trees = trees_of(arrays)
-        self._level = tuple(arrays[f"level.{name}"] for name in ("W", "centre", "sd"))
-        self.heads = len(self.trees.baseline)
+        self.level = tuple(arrays[f"level.{name}"] for name in ("W", "centre", "sd"))
         self.size = len(self.trees.starts) - len(self.trees.head)  # trees of the forest
         self.counts = np.zeros((len(self.trees.counts), K))
         self.counts.flat[state["at"]] = state["n"]
 
-    def rows(self, X: Array, F: Array) -> Array:
-        """The leaves of rows (B x trees); the scores of boosting go into F (B x heads x K)."""
-        from hedgerow.kernels.trees import tree_rows
-
-        leaves = np.empty((len(X), self.size), np.int16)
-        scores = np.empty((len(X), self.heads, F.shape[2]))
-        tree_rows(self.trees, X, scores, leaves)
-        F[:, -2 * self.heads : -self.heads] = scores
-        W, centre, sd = self._level
-        p = np.zeros((len(X), F.shape[2]))
-        p[:, : len(W)] = softmax(scaled(X, centre, sd, FARTHEST) @ W[:, 1:].T + W[:, 0], axis=1)
-        logs = np.log(np.maximum(p, FLOOR)) / PART
-        F[:, -2 * self.heads - 1] = logs - logs.mean(axis=1, keepdims=True)
-        return leaves
+    @classmethod
+    def none(cls) -> TreeHeads:
+        """Those of a model without trees."""
+        arrays = {
+            name: np.zeros([0] * len(spec.shape), TYPES[spec.kind][0])
+            for name, spec in specs(0, 0, forest=True)[0].items()
+        }
+        return cls(arrays | {"counts": np.zeros((0, 0, 0), np.float32)}, empty(), 0)
 
     def arrays(self) -> dict[str, Array]:
         """The state: where a leaf and class has labels, and how many."""
@@ -387,7 +427,8 @@ def empty() -> dict[str, Array]:
 
 def specs(heads: int, K: int | str, *, forest: bool) -> tuple[dict[str, Spec], dict[str, Spec]]:
     """Shape, type and range of constants and state, for K classes (1: numbers), with a forest or without."""
-    column, node = ("tree columns",), ("tree nodes",)
+    column = ("tree columns",)
+    node = ("tree nodes",)
     constants = {
         "first": Spec(column, WHOLE, 0, "m"),
         "width": Spec(column, WHOLE, 1, MOST),
@@ -401,22 +442,32 @@ def specs(heads: int, K: int | str, *, forest: bool) -> tuple[dict[str, Spec], d
         "head": Spec(("boosted trees",), WHOLE, 0, heads - 1),
         "label": Spec(("boosted trees",), WHOLE, 0, K if isinstance(K, str) else K - 1),
         "baseline": Spec((heads, K)),
-        "counts": Spec(("leaves", "n", K), SINGLE, 0) if forest else Spec((0, 0, 0)),
+        "counts": Spec(("leaves", "n", K) if forest else (0, 0, 0), SINGLE, 0),
     }
     if forest:  # and levels
-        constants |= {"level.centre": Spec(("m",)), "level.sd": Spec(("m",), low=1e-300), "level.W": Spec((K, "m1"))}
+        constants |= {
+            "level.centre": Spec(("m",)),
+            "level.sd": Spec(("m",), low=1e-300),
+            "level.W": Spec((K, "m1")),
+        }
     return constants, {"at": Spec(("counted",), WHOLE, 0, MOST), "n": Spec(("counted",), low=0)}
 
 
 def problems(own: Mapping[str, Array], sizes: Mapping[str, int], *, forest: bool) -> Iterator[str]:
     """What shapes and ranges alone do not say of trees; compiled loops rely on all of it."""
-    first, width, place = own["first"], own["width"], own["place"]
+    first = own["first"]
+    width = own["width"]
+    place = own["place"]
     categories = width > 1
-    if (first + width > sizes["m"]).any() or (place + 2 * width >= len(own["codes"]))[categories].any():
+    if (first + width > sizes["m"]).any() or (place + 2 * width >= len(own["codes"]))[
+        categories
+    ].any():
         yield "trees: a column beyond the numbers of a row, or a category without codes"
     if forest and sizes["m1"] != sizes["m"] + 1:
         yield f"level: weights of {sizes['m1']} numbers for {sizes['m']} columns"
-    starts, boosted, nodes = own["starts"], len(own["head"]), len(own["feature"])
+    starts = own["starts"]
+    boosted = len(own["head"])
+    nodes = len(own["feature"])
     wrong = len(starts) <= boosted if forest else len(starts) != boosted or (nodes and not boosted)
     if wrong or starts[:1].any() or (np.diff(starts) < 1).any():
         yield "trees: no forest, or trees that do not follow each other"

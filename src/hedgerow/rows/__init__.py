@@ -49,7 +49,9 @@ class RowBlock:
     def part(self, first: int, last: int) -> RowBlock:
         """Some of its rows, without what is bad or late."""
         names = ("rows", "lines", "X", "labels", "ids", "cells")
-        parts = {name: each[first:last] for name in names if (each := getattr(self, name)) is not None}
+        parts = {
+            name: each[first:last] for name in names if (each := getattr(self, name)) is not None
+        }
         return replace(self, bad=[], late=[], **parts)
 
 
@@ -63,9 +65,10 @@ def open_file(files: Files, number: int, *, fitting: bool = False) -> Reader:
     with files.naming(number):
         if files.format in ("parquet", "arrow"):
             if files.live and path is not None:
-                stream, path = path.open("rb"), None
+                stream = path.open("rb")
+                path = None
             return ArrowReader(path, files.format, stream, single=fitting)
-        text = TextLines(path, stream, files.whole_lines)
+        text = TextLines(path, stream, files.whole_lines, files.encoding(number))
         try:
             if files.format is None:
                 files.format = "jsonl" if text.first_letter() in ("{", "[") else "csv"
@@ -89,11 +92,21 @@ class RowSource:
     """
 
     def __init__(
-        self, files: Files, wanted: Wanted, size: int, start: dict[str, Any] | None, bad_apart: bool = False
+        self,
+        files: Files,
+        wanted: Wanted,
+        size: int,
+        start: dict[str, Any] | None,
+        bad_apart: bool = False,
     ) -> None:
-        self._files, self._wanted, self.size, self._bad_apart = files, wanted, size, bad_apart
+        self._files = files
+        self._wanted = wanted
+        self.size = size
+        self._bad_apart = bad_apart
         self._ignored: tuple[str, ...] = ()
-        self.total, self.identity, self.continues = files.total, files.identity, files.continues
+        self.total = files.total
+        self.identity = files.identity
+        self.continues = files.continues
         self._count = 0 if start is None else int(start["rows"])
         self._number = 0 if start is None else files.number_of(start["file"])
         self._reader: Reader | None = self._opened()
@@ -116,7 +129,9 @@ class RowSource:
     @property
     def done(self) -> int:
         """Bytes that were read so far."""
-        return self._files.before(self._number) + (self._reader.done if self._reader is not None else 0)
+        return self._files.before(self._number) + (
+            self._reader.done if self._reader is not None else 0
+        )
 
     def __enter__(self) -> RowSource:
         return self
@@ -132,10 +147,13 @@ class RowSource:
             self._reader = None
 
     def _opened(self) -> Reader:
-        files, wanted = self._files, self._wanted
+        files = self._files
+        wanted = self._wanted
         reader = open_file(files, self._number)
         try:
-            with files.naming(self._number, f" (the first file is {files.names[0]})" if self._number else ""):
+            with files.naming(
+                self._number, f" (the first file is {files.names[0]})" if self._number else ""
+            ):
                 reader.match(wanted)
         except InputError:
             reader.close()
@@ -146,11 +164,15 @@ class RowSource:
         if wanted.table is not None and (missing := wanted.table.missing_from(names)):
             files.tell(self._number, missing)
         if wanted.names is None and wanted.table is None:
-            self._wanted = replace(wanted, names=names)  # further files have them too, in whatever order
+            self._wanted = replace(
+                wanted, names=names
+            )  # further files have them too, in whatever order
         return reader
 
     def __iter__(self) -> Iterator[RowBlock]:
-        return self._all  # one for all who ask: a second would miss what the first has read and not handed out
+        return (
+            self._all
+        )  # one for all who ask: a second would miss what the first has read and not handed out
 
     def _every(self) -> Iterator[RowBlock]:
         while self._reader is not None:
@@ -163,7 +185,8 @@ class RowSource:
     def _blocks(self, reader: Reader) -> Iterator[RowBlock]:
         """Blocks of `size` records; rows and labels that come later than their rows do not stand in one."""
         held: list[Records] = []
-        count, kind = 0, None
+        count = 0
+        kind = None
         with self._files.naming(self._number):
             for records in reader.records():
                 if isinstance(reader, JsonReader) and reader.missing:
@@ -174,14 +197,23 @@ class RowSource:
                     stop, kind = self._joinable(records, first, last, kind)
                     if stop > first:
                         held.append(records.part(first, stop))
-                        count, first = count + stop - first, stop
-                    if count == self.size or stop < last or (first == len(records) and self._files.live):
+                        count = count + stop - first
+                        first = stop
+                    if (
+                        count == self.size
+                        or stop < last
+                        or (first == len(records) and self._files.live)
+                    ):
                         yield self._block(held)
-                        held, count, kind = [], 0, None
+                        held = []
+                        count = 0
+                        kind = None
         if held:
             yield self._block(held)
 
-    def _joinable(self, records: Records, first: int, last: int, kind: type | None) -> tuple[int, type | None]:
+    def _joinable(
+        self, records: Records, first: int, last: int, kind: type | None
+    ) -> tuple[int, type | None]:
         """Up to where records can stand in one block with those of a kind, and of which it is then.
 
         Rows and late labels are apart, and bad rows too, if that was asked for; else they can stand with either.
@@ -190,7 +222,13 @@ class RowSource:
             return (last, RowBlock) if kind in (RowBlock, None) else (first, kind)
         for i in range(first, last):
             item = records.others[i]
-            own = RowBlock if item is None else type(item) if self._bad_apart or isinstance(item, Late) else kind
+            own = (
+                RowBlock
+                if item is None
+                else type(item)
+                if self._bad_apart or isinstance(item, Late)
+                else kind
+            )
             if kind is not None and own is not kind:
                 return i, kind
             kind = own
@@ -198,7 +236,8 @@ class RowSource:
 
     def _block(self, parts: list[Records]) -> RowBlock:
         records = Records.joined(parts)
-        X, lines = records.X, records.places[:, 0]
+        X = records.X
+        lines = records.places[:, 0]
         labels = None if self._wanted.label is None else records.labels
         ids = None if self._wanted.id is None else records.ids
         cells = list(records.cells) if self._wanted.keep_cells else None
@@ -206,8 +245,11 @@ class RowSource:
         late = [item for item in records.others if isinstance(item, Late)]
         if records.others:
             kept = [i for i, item in enumerate(records.others) if item is None]
-            X, lines = X[kept], lines[kept]
-            labels, ids, cells = (None if each is None else [each[i] for i in kept] for each in (labels, ids, cells))
+            X = X[kept]
+            lines = lines[kept]
+            labels, ids, cells = (
+                None if each is None else [each[i] for i in kept] for each in (labels, ids, cells)
+            )
         rows = np.arange(self._count + 1, self._count + len(X) + 1)
         self._count += len(X)
         name = self._files.names[self._number]

@@ -6,12 +6,10 @@
 | `.jsonl`, `.ndjson`, `.json`    | a line is an object of column names and values     | the column `label`            |
 | `.parquet`, `.pq`               | columns                                            | the column `label`            |
 | `.arrow(s)`, `.feather`, `.ipc` | Arrow IPC, file or stream: columns                 | the column `label`            |
-| `.npz`                          | arrays `X`, perhaps `y`, perhaps `feature_names`   | the array `label`, else `y`   |
-| `.svmlight`, `.libsvm`, `.svm`  | a line is `label index:value ...`; read as CSR     | the first field of a line     |
 | `.mat`                          | MATLAB v5 (scipy) or v7.3 (HDF5, by h5py)          | the variable `label`, else it |
 |                                 |                                                    | is found by its usual names   |
 
-CSV, TSV and JSON lines may be compressed: `.csv.gz`, `.csv.zst`. In the place of a file of the first four kinds there
+CSV, TSV and JSON lines may be compressed: `.csv.gz`. In the place of a file of the first four kinds there
 may be a folder (all files of one kind in it, by name) or a pattern (`day-*.csv.gz`): their rows are one domain. Where
 their columns are not all numbers without gaps, the domain keeps them as they are (`hedgerow.core.domains`).
 
@@ -29,10 +27,8 @@ from __future__ import annotations
 
 import math
 import os
-import zipfile
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +36,19 @@ import numpy as np
 
 from hedgerow.core.arrays import Array, is_sparse
 from hedgerow.core.domains import Domain, Frame, order_by_name
-from hedgerow.core.errors import InputError, require, together, unknown
+from hedgerow.core.errors import InputError, grouped, require, together, unknown
 from hedgerow.core.values import BadCell, as_float, cells, composed, date_form, is_gap, moment
 from hedgerow.rows import open_file
 from hedgerow.rows.inputs import SUFFIXES, Files, format_of, is_pattern, no_such_file, stem
 from hedgerow.rows.readers import DELIMITERS, Bad, CsvReader, Records
 from hedgerow.rows.wanted import Wanted, is_blank, labels_of_text, labels_of_values, plain_labels
 
+MATLAB = ".mat"
 MATLAB_FEATURES = ("X", "fts", "fea", "data")
 MATLAB_LABELS = ("y", "Y", "labels", "gnd")
 
 
-def read(
-    path: str | os.PathLike[str], label: str | None = None, name: str | None = None, *, n_features: int | None = None
-) -> Domain:
+def read(path: str | os.PathLike[str], label: str | None = None, name: str | None = None) -> Domain:
     """A file, a folder of files or all files of a pattern as one domain.
 
     Parameters
@@ -62,12 +57,10 @@ def read(
         The file, folder or pattern; its suffix says what it is.
     label
         The column of the labels. Without it a table (CSV, TSV, JSON lines, Parquet, Arrow) is an unlabelled domain,
-        every column a feature. The other formats say themselves which part is the label; `Domain.unlabelled()`
+        every column a feature. A MATLAB file says itself which part is the label; `Domain.unlabelled()`
         forgets it.
     name
         What the domain is called; by default as the file.
-    n_features
-        The width that is expected; svmlight files need it where their last features happen not to occur.
 
     Returns
     -------
@@ -91,12 +84,9 @@ def read(
     """
     path = Path(path).expanduser()
     called = stem(str(path)) if name is None else name
-    reader = _READERS.get(path.suffix.lower())
-    if reader is not None and not path.is_dir() and not is_pattern(str(path)):
-        domain = reader(_there(path), label, called)
-    else:
-        domain = read_table(_tables(path), label, called)
-    return domain if n_features is None else _of_width(domain, n_features, path)
+    if path.suffix.lower() == MATLAB and not path.is_dir() and not is_pattern(str(path)):
+        return read_matlab(_there(path), label, called)
+    return read_table(_tables(path), label, called)
 
 
 def read_unlabelled(path: str | os.PathLike[str], label: str | None) -> Domain:
@@ -117,16 +107,23 @@ def unique_names(paths: Sequence[Path]) -> list[str]:
     """
     stems = [stem(str(path)) for path in paths]
     twice = [f"{path.parent.name}/{name}" for path, name in zip(paths, stems, strict=True)]
-    names = [longer if stems.count(name) > 1 else name for name, longer in zip(stems, twice, strict=True)]
-    return [f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)]
+    names = [
+        longer if stems.count(name) > 1 else name for name, longer in zip(stems, twice, strict=True)
+    ]
+    return [
+        f"{name}#{i}" if names.count(name) > 1 else name for i, name in enumerate(names, start=1)
+    ]
 
 
 def _tables(path: Path) -> Files:
     if not path.is_dir() and not is_pattern(str(path)) and format_of(path) is None:
-        raise InputError(f"{path}: unknown suffix {path.suffix!r}; files can be {', '.join((*SUFFIXES, *_READERS))}")
+        raise InputError(
+            f"{path}: unknown suffix {path.suffix!r}; files can be {', '.join((*SUFFIXES, MATLAB))}"
+        )
     if not path.exists() and not is_pattern(str(path)):
-        raise no_such_file(path, _READERS)
+        raise no_such_file(path, [MATLAB])
     files = Files.of(str(path))
+    files.detects = True
     if files.live:
         raise InputError(f"{path}: a pipe; a source is read from files")
     for file in files.paths:
@@ -136,21 +133,10 @@ def _tables(path: Path) -> Files:
 
 def _there(path: Path) -> Path:
     if not path.is_file():
-        raise no_such_file(path, _READERS)
+        raise no_such_file(path, [MATLAB])
     if path.stat().st_size == 0:
         raise InputError(f"{path}: the file is empty")
     return path
-
-
-def _of_width(domain: Domain, width: int, path: Path) -> Domain:
-    """The domain with this many features: a sparse matrix is widened, anything else must fit."""
-    n, own = domain.X.shape
-    if is_sparse(domain.X) and own < width:
-        X = domain.X
-        return replace(domain, X=X.__class__((X.data, X.indices, X.indptr), shape=(n, width)))
-    if own != width:
-        raise InputError(f"{path}: {own} features, but {width} are expected")
-    return domain
 
 
 # ---- tables
@@ -167,21 +153,28 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
         what = "a header and no rows" if files.format in DELIMITERS else "no rows"
         raise InputError(f"{files.names[0]}: {what}; a domain needs at least one instance")
     features, X, labels, lines = table
-    y = None if label is None else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
+    y = (
+        None
+        if label is None
+        else (labels_of_text if files.format in DELIMITERS else labels_of_values)(labels)
+    )
     if X.dtype != object:
         return Domain(name, X, y, feature_names=tuple(features))
     columns = tuple(map(_typed, X.T))
     if files.format == "jsonl":
         frame = Frame.of_rows(X[:, 0].tolist())
-        features, columns = list(frame.names), frame.columns
+        features = list(frame.names)
+        columns = frame.columns
     return Domain(name, Frame(tuple(features), columns, lines, files.unit), y)
 
 
-def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array, list[Any], Array] | None:
+def _rows(
+    files: Files, label: str | None, raw: bool
+) -> tuple[list[str], Array, list[Any], Array] | None:
     """Features, rows, labels and lines; None if numbers were wanted and a cell is none. Bad rows are told together."""
     features: list[str] = []
     blocks: list[Records] = []
-    problems: list[str] = []
+    problems: list[tuple[str, str]] = []
     for number, name in enumerate(files.names):
         with closing(open_file(files, number, fitting=not raw)) as reader:
             with files.naming(number):
@@ -192,7 +185,9 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
                 raise unknown(f"label column of {Path(name).name}", label, names)
             own = [column for column in names if column != label]
             if not own:
-                raise InputError(f"{name}: no column but the label {label!r}; there are no features")
+                raise InputError(
+                    f"{name}: no column but the label {label!r}; there are no features"
+                )
             features = features or own
             if not (raw and files.format == "jsonl"):
                 order_by_name(own, features, name, f"those of {files.names[0]}")
@@ -205,11 +200,10 @@ def _rows(files: Files, label: str | None, raw: bool) -> tuple[list[str], Array,
                     for bad in (item for item in records.others if isinstance(item, Bad)):
                         if not raw:
                             return None
-                        mark = ", " if bad.reason.startswith("column") else ": "
-                        problems.append(f"{name}: {files.unit} {bad.line}{mark}{bad.reason}")
+                        problems.append((f"{name}: {files.unit} {bad.line}", bad.reason))
                     blocks.append(records)
     if problems:
-        raise InputError(together(problems, "rows cannot be read"))
+        raise InputError(together(grouped(problems), "rows cannot be read"))
     every = Records.joined(blocks) if blocks else None
     return None if every is None else (features, every.X, every.labels, every.places[:, 0])
 
@@ -222,52 +216,36 @@ def _typed(column: Array) -> Array:
     return cells(values) if texts else np.array(numbers, np.float64)
 
 
-# ---- arrays
-
-
-def read_npz(path: Path, label: str | None, name: str) -> Domain:
-    """Arrays saved with numpy.savez; never unpickled."""
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, TypeError) as error:
-        raise InputError(
-            f"{path}: not a readable .npz file of plain arrays ({error}); save it with "
-            "numpy.savez(path, X=X, y=y), text labels as a str array, not as objects"
-        ) from error
-    if "X" not in arrays:
-        raise InputError(f"{path}: no array 'X'; it holds {', '.join(arrays) or 'nothing'}; save it with X=..., y=...")
-    if label is not None and label not in arrays:
-        raise unknown(f"array of {path.name}", label, arrays)
-    y = arrays.get("y" if label is None else label)
-    names = arrays.get("feature_names")
-    return Domain(name, arrays["X"], y, feature_names=None if names is None else tuple(map(str, names)))
-
-
-def read_svmlight(path: Path, label: str | None, name: str) -> Domain:
-    """Sparse rows; the label is the first field whatever it is called, and indices may start at 0 or 1."""
-    from sklearn.datasets import load_svmlight_file
-
-    try:
-        X, y = load_svmlight_file(str(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not in svmlight form ({error}); a line is 'label index:value ..'") from error
-    return Domain(name, X, plain_labels(y))
+# ---- MATLAB
 
 
 def read_matlab(path: Path, label: str | None, name: str) -> Domain:
     """A .mat file; `label` names the variable of the labels where it is none of the usual ones."""
     variables = _matlab_variables(path)
-    if label is None and {"data", "ID_old"} <= variables.keys():  # as the authors of HomOTL-ODDM have it
-        data, order = variables["data"], np.asarray(variables["ID_old"]).ravel().astype(np.int64) - 1
-        return Domain(name, np.ascontiguousarray(data[:, 1:], dtype=np.float64), plain_labels(data[:, 0]), order=order)
+    if (
+        label is None and {"data", "ID_old"} <= variables.keys()
+    ):  # as the authors of HomOTL-ODDM have it
+        data = variables["data"]
+        order = np.asarray(variables["ID_old"]).ravel().astype(np.int64) - 1
+        return Domain(
+            name,
+            np.ascontiguousarray(data[:, 1:], dtype=np.float64),
+            plain_labels(data[:, 0]),
+            order=order,
+        )
     if label is not None and label not in variables:
         raise unknown(f"variable of {path.name}", label, variables)
-    target = label if label is not None else next((key for key in MATLAB_LABELS if key in variables), None)
+    target = (
+        label
+        if label is not None
+        else next((key for key in MATLAB_LABELS if key in variables), None)
+    )
     features = next((key for key in MATLAB_FEATURES if key in variables and key != target), None)
     if features is None:
         held = ", ".join(variables) or "nothing"
-        raise InputError(f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds {held}")
+        raise InputError(
+            f"{path}: no variable {', '.join(MATLAB_FEATURES)} with the features; it holds {held}"
+        )
     y = None if target is None else plain_labels(np.asarray(variables[target]).ravel())
     X = variables[features]
     return Domain(name, X if is_sparse(X) else np.ascontiguousarray(X), y)
@@ -278,8 +256,11 @@ def _matlab_variables(path: Path) -> dict[str, Any]:
     with path.open("rb") as stream:
         head = stream.read(520)
     try:
-        if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520]):  # v7.3 keeps a 512-byte MATLAB header before the HDF5
-            h5py = require("h5py", extra="data")
+        if b"\x89HDF\r\n\x1a\n" in (
+            head[:8],
+            head[512:520],
+        ):  # v7.3 keeps a 512-byte MATLAB header before the HDF5
+            h5py = require("h5py", extra="files")
             with h5py.File(path, "r") as file:
                 # MATLAB stores columns first, HDF5 says rows first: every array comes out transposed.
                 nodes = {key: node for key, node in file.items() if isinstance(node, h5py.Dataset)}
@@ -287,14 +268,19 @@ def _matlab_variables(path: Path) -> dict[str, Any]:
         import scipy.io
 
         found = scipy.io.loadmat(path)
-        kinds = {key: "f" if is_sparse(value) else np.asarray(value).dtype.kind for key, value in found.items()}
-        return {key: value for key, value in found.items() if not key.startswith("__") and kinds[key] in "fiubU"}
+        kinds = {
+            key: "f" if is_sparse(value) else np.asarray(value).dtype.kind
+            for key, value in found.items()
+        }
+        return {
+            key: value
+            for key, value in found.items()
+            if not key.startswith("__") and kinds[key] in "fiubU"
+        }
     except (ValueError, TypeError, OSError, NotImplementedError, IndexError) as error:
-        raise InputError(f"{path}: not a readable MATLAB file ({error}); save it again with -v7 or -v7.3") from error
-
-
-_READERS = {".npz": read_npz, ".mat": read_matlab}
-_READERS |= dict.fromkeys((".svmlight", ".libsvm", ".svm"), read_svmlight)
+        raise InputError(
+            f"{path}: not a readable MATLAB file ({error}); save it again with -v7 or -v7.3"
+        ) from error
 
 
 # ---- a column that says when: rows are put into its order, and it is no feature
@@ -302,19 +288,25 @@ _READERS |= dict.fromkeys((".svmlight", ".libsvm", ".svm"), read_svmlight)
 
 def without_time(domain: Domain, time: str) -> tuple[Domain, Array | None]:
     """A domain of a file without its time column, and the times as written; None if it has no such column."""
-    name, time = domain.name, composed(time)
+    name = domain.name
+    time = composed(time)
     names = [str(column) for column in domain.feature_names or ()]
     if time not in names:
         return domain, None
     if len(names) == 1:
-        raise InputError(f"{name}: no column but the time {time!r} and the label; there are no features")
-    at, rest = names.index(time), [i for i, column in enumerate(names) if column != time]
+        raise InputError(
+            f"{name}: no column but the time {time!r} and the label; there are no features"
+        )
+    at = names.index(time)
+    rest = [i for i, column in enumerate(names) if column != time]
     kept = tuple(names[i] for i in rest)
     X = domain.X
     if isinstance(X, Frame):
         table = Frame(kept, tuple(X.columns[i] for i in rest), X.lines, X.unit)
         return Domain(name, table, domain.y), X.columns[at]
-    return Domain(name, np.ascontiguousarray(X[:, rest]), domain.y, feature_names=kept), np.asarray(X[:, at])
+    return Domain(name, np.ascontiguousarray(X[:, rest]), domain.y, feature_names=kept), np.asarray(
+        X[:, at]
+    )
 
 
 def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Array:
@@ -327,14 +319,23 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
     """
     values = np.asarray(times)
     as_written = values.tolist()
-    missing = values != values if values.dtype.kind in "Mmiuf" else np.array([is_gap(value) for value in as_written])
+    missing = (
+        values != values
+        if values.dtype.kind in "Mmiuf"
+        else np.array([is_gap(value) for value in as_written])
+    )
     if missing.any():
         row = int(np.flatnonzero(missing)[0]) + 1
-        raise InputError(f"{where}, column {column!r}: no time in row {row}; drop the row or fill it")
+        raise InputError(
+            f"{where}, column {column!r}: no time in row {row}; drop the row or fill it"
+        )
     if values.dtype.kind in "Mmiuf":
         return np.argsort(values, kind="stable")
     form = date_form(as_written)
-    numbers = [value if value is not None and math.isfinite(value) else None for value in map(as_float, as_written)]
+    numbers = [
+        value if value is not None and math.isfinite(value) else None
+        for value in map(as_float, as_written)
+    ]
     dates = [moment(value, form) for value in as_written]
     seconds = next((reading for reading in (numbers, dates) if None not in reading), None)
     if seconds is None:

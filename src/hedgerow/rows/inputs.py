@@ -4,15 +4,16 @@ An input is one file, all files of a folder, those that match a pattern, or a pi
 
 | format    | suffixes                                | also compressed |
 |-----------|-----------------------------------------|-----------------|
-| `csv`     | `.csv`                                  | `.gz`, `.zst`   |
-| `tsv`     | `.tsv`                                  | `.gz`, `.zst`   |
-| `jsonl`   | `.jsonl`, `.ndjson`, `.json`            | `.gz`, `.zst`   |
+| `csv`     | `.csv`                                  | `.gz`           |
+| `tsv`     | `.tsv`                                  | `.gz`           |
+| `jsonl`   | `.jsonl`, `.ndjson`, `.json`            | `.gz`           |
 | `parquet` | `.parquet`, `.pq`                       | within itself   |
 | `arrow`   | `.arrow`, `.arrows`, `.feather`, `.ipc` | within itself   |
 """
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import hashlib
@@ -22,7 +23,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -31,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.errors import InputError, require, unknown
+from hedgerow.core.errors import InputError, unknown
 from hedgerow.rows.wanted import listed
 
 SUFFIXES = {
@@ -39,21 +40,25 @@ SUFFIXES = {
     **{".parquet": "parquet", ".pq": "parquet"},
     **{".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow"},
 }
-COMPRESSED = (".gz", ".zst")
+COMPRESSED = (".gz",)
 TEXT = ("csv", "tsv", "jsonl")
 FORMATS = (*TEXT, "parquet", "arrow")
 HEAD = 4096  # bytes by which a stream is recognised
 AT_ONCE = 1 << 20  # bytes of a file that are parsed together, while those before are worked on
 FROM_PIPE = 1 << 16
 BOM = b"\xef\xbb\xbf"
+_SINGLE = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8, as Python escapes them
+_SEVERAL = re.compile("[^\0-\x7f\udc80-\udcff]")
+NOT_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 _BREAK = re.compile(rb"\r\n|\n|\r")
 
 
 class Dialect(NamedTuple):
-    """How the CSV files of an input are written, where their heads are not to tell, and who is told what they told."""
+    """How the text files of an input are written, where they are not to tell, and who is told what they told."""
 
     delimiter: str | None = None
     decimal: str | None = None
+    encoding: str | None = None
     say: Callable[[str], None] = lambda _: None
 
 
@@ -61,20 +66,31 @@ DIALECT = ContextVar[Dialect]("DIALECT")
 
 
 @contextmanager
-def written_with(delimiter: str | None, decimal: str | None, say: Callable[[str], None]) -> Iterator[None]:
-    """Inputs that are named within are read so, as `--delimiter` and `--decimal` say.
+def written_with(dialect: Dialect) -> Iterator[None]:
+    """Inputs that are named within are read so, as `--delimiter`, `--decimal` and `--encoding` say.
 
-    >>> with written_with("ab", None, print):
+    >>> with written_with(Dialect(delimiter="ab")):
     ...     pass
     Traceback (most recent call last):
     hedgerow.core.errors.InputError: --delimiter 'ab': give one character, such as ; or \\t
     """
+    delimiter, decimal, encoding, say = dialect
     delimiter = "\t" if delimiter == "\\t" else delimiter
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+    if delimiter is not None and (
+        len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()
+    ):
         raise InputError(f"--delimiter {delimiter!r}: give one character, such as ; or \\t")
     if decimal not in (None, ".", ",") or (decimal is not None and decimal == delimiter):
         raise InputError(f"--decimal {decimal!r}: give . or , and not the delimiter")
-    token = DIALECT.set(Dialect(delimiter, decimal, cache(say)))  # once a line, however often a file is opened
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError:
+        raise InputError(
+            f"--encoding {encoding!r}: no such encoding; give cp1252, for instance"
+        ) from None
+    token = DIALECT.set(
+        Dialect(delimiter, decimal, encoding, cache(say))
+    )  # once a line, however often a file is opened
     try:
         yield
     finally:
@@ -85,12 +101,18 @@ class Files:
     """The files of an input in the order in which they are read, all of one format; or one pipe, which is `live`.
 
     The format is None until the first line has told it. `whole_lines`: a last line without a line break is left.
+    `detects`: text that is not UTF-8 is taken for Windows' cp1252, if it can be.
     """
 
     whole_lines = False
+    detects = False
 
-    def __init__(self, paths: tuple[Path, ...], format: str | None, stream: Any = None, name: str = "") -> None:
-        self.paths, self.format, self.stream = paths, format, stream
+    def __init__(
+        self, paths: tuple[Path, ...], format: str | None, stream: Any = None, name: str = ""
+    ) -> None:
+        self.paths = paths
+        self.format = format
+        self.stream = stream
         self.live = stream is not None or is_pipe(paths[0])
         self.names = [name] if stream is not None else list(map(str, paths))
         self._sizes = [] if self.live else [path.stat().st_size for path in paths]
@@ -117,7 +139,9 @@ class Files:
             matches = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
             files = [name for name in matches if name.is_file()]
             if not files:
-                raise InputError(f"{input}: no file matches this pattern" + (" (folders do)" if matches else ""))
+                raise InputError(
+                    f"{input}: no file matches this pattern" + (" (folders do)" if matches else "")
+                )
         elif not path.exists():
             raise no_such_file(path)
         else:
@@ -139,6 +163,14 @@ class Files:
         """Say how a file is written, once."""
         self.dialect.say(f"{self.names[number]}: {text}")
 
+    def encoding(self, number: int) -> str | None:
+        """How the text of a file is written; None for UTF-8."""
+        encoding = self.dialect.encoding
+        if encoding is None and self.detects and _is_cp1252(self.paths[number]):
+            encoding = "cp1252"
+            self.tell(number, f"is not UTF-8 and read as {encoding} (--encoding says otherwise)")
+        return encoding
+
     @property
     def unit(self) -> str:
         """What a row is counted in."""
@@ -147,7 +179,9 @@ class Files:
     def number_of(self, name: str) -> int:
         """Which file it is."""
         if name not in self.names:
-            raise InputError(f"the place to go on is in {name}, which is not part of the input any more")
+            raise InputError(
+                f"the place to go on is in {name}, which is not part of the input any more"
+            )
         return self.names.index(name)
 
     def before(self, number: int) -> int:
@@ -174,7 +208,9 @@ def is_pattern(input: str) -> bool:
 
 def is_pipe(path: Path) -> bool:
     """Whether what is there can be read only once, and only as it comes."""
-    return path.exists() and (stat.S_ISFIFO(mode := path.stat().st_mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode))
+    return path.exists() and (
+        stat.S_ISFIFO(mode := path.stat().st_mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
+    )
 
 
 def format_of(path: Path) -> str | None:
@@ -185,7 +221,9 @@ def format_of(path: Path) -> str | None:
     """
     format = SUFFIXES.get(_last_suffix(path))
     if format is not None and format not in TEXT and compression_of(path):
-        raise InputError(f"{path}: {format} files are compressed within themselves; unpack it and give that file")
+        raise InputError(
+            f"{path}: {format} files are compressed within themselves; unpack it and give that file"
+        )
     return format
 
 
@@ -209,7 +247,9 @@ def stem(input: str) -> str:
     if not is_pattern(input):
         return name if not path.is_dir() else path.name
     plain = re.split(r"[*?[]", name)[0].rstrip("-_. ")
-    return plain or next((part for part in reversed(path.parts[:-1]) if not glob.has_magic(part)), path.name)
+    return plain or next(
+        (part for part in reversed(path.parts[:-1]) if not glob.has_magic(part)), path.name
+    )
 
 
 def no_such_file(path: Path, also: Iterable[str] = ()) -> InputError:
@@ -228,7 +268,9 @@ def _of_folder(input: str, path: Path) -> list[Path]:
     known = [file for file in files if format_of(file) is not None]
     if not known:
         there = f"; it holds {listed([file.name for file in files])}" if files else ", it is empty"
-        raise InputError(f"{input}: no file of a known format in this folder ({', '.join(SUFFIXES)}){there}")
+        raise InputError(
+            f"{input}: no file of a known format in this folder ({', '.join(SUFFIXES)}){there}"
+        )
     return known
 
 
@@ -236,7 +278,9 @@ def _one_format(input: str, files: list[Path]) -> str:
     formats = [format_of(file) for file in files]
     for file, format in zip(files, formats, strict=True):
         if format is None:
-            raise InputError(f"{input}: {file.name} has no known suffix ({', '.join(SUFFIXES)}); narrow the pattern")
+            raise InputError(
+                f"{input}: {file.name} has no known suffix ({', '.join(SUFFIXES)}); narrow the pattern"
+            )
         if format != formats[0]:
             suffixes = _last_suffix(files[0]) + (compression_of(files[0]) or "")
             raise InputError(
@@ -258,9 +302,31 @@ def _digest(path: Path, count: int) -> str:
     return f"sha256:{len(head)}:{hashlib.sha256(head).hexdigest()[:32]}"
 
 
+def _is_cp1252(path: Path) -> bool:
+    """Whether a file is no UTF-8, and can be what Windows wrote before: most letters beyond ASCII are single bytes."""
+    decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode
+    single = 0
+    several = 0
+    # a file that is damaged is refused where it is read
+    with (
+        suppress(OSError, EOFError, zlib.error),
+        (gzip.open if compression_of(path) else open)(path, "rb") as file,
+    ):
+        while part := file.read(AT_ONCE):
+            if not part.isascii():
+                text = decode(part)
+                single += len(_SINGLE.findall(text))
+                several += len(_SEVERAL.findall(text))
+                if any(byte in part for byte in NOT_CP1252):
+                    return False
+    return single > several
+
+
 def shorter(place: str) -> InputError:
     """The error for an input that ends before the place to go on."""
-    return InputError(f"shorter than before: it ends before {place}, the place to go on; was it cut or replaced?")
+    return InputError(
+        f"shorter than before: it ends before {place}, the place to go on; was it cut or replaced?"
+    )
 
 
 class TextLines:
@@ -273,18 +339,29 @@ class TextLines:
 
     data: bytes
 
-    def __init__(self, path: Path | None, stream: Any = None, whole: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        stream: Any = None,
+        whole: bool = False,
+        encoding: str | None = None,
+    ) -> None:
         self._whole = whole
-        self._path, self.live = path, path is None or is_pipe(path)
+        self._encoding = encoding
+        self._decode: Callable[[bytes], str] | None = None
+        self._path = path
+        self.live = path is None or is_pipe(path)
         self._suffix = None if path is None or self.live else compression_of(path)
         self._raw: Any = getattr(stream, "buffer", stream)  # below the text of sys.stdin
-        self._unpacked, self._taken = self._raw, 0
+        self._unpacked = self._raw
+        self._taken = 0
         self._open()
         self._begin(0, 1)
         while len(self.data) < len(BOM) and BOM.startswith(self.data) and (more := self._read()):
             self.data += more
         if self.data.startswith(BOM):
-            self.at, self.data = len(BOM), self.data[len(BOM) :]
+            self.at = len(BOM)
+            self.data = self.data[len(BOM) :]
 
     def _open(self) -> None:
         if self._path is None:
@@ -296,16 +373,34 @@ class TextLines:
             raise InputError(f"cannot be read: {error.strerror}") from error
         if self._suffix == ".gz":
             self._unpacked = gzip.GzipFile(fileobj=self._raw)
-        elif self._suffix == ".zst":
-            pa = require("pyarrow", extra="files")
-            self._unpacked = pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), "zstd")
+        self._decode = None
 
     def _begin(self, at: int, line: int) -> None:
-        self.at, self.line, self.ends, self.odd, self.final = at, line, np.empty(0, np.int64), False, False
+        self.at, self.line, self.ends, self.odd, self.final = (
+            at,
+            line,
+            np.empty(0, np.int64),
+            False,
+            False,
+        )
         self.data = self._read()
 
     def _read(self, most: int = AT_ONCE) -> bytes:
-        """The next bytes; none at the end. From a pipe what is there, as soon as something is."""
+        """The next bytes, as UTF-8; none at the end. From a pipe what is there, as soon as something is."""
+        if self._encoding is None:
+            return self._bytes(most)
+        self._decode = self._decode or codecs.getincrementaldecoder(self._encoding)().decode
+        text = ""
+        while not text and (part := self._bytes(most)):
+            try:
+                text = self._decode(part)
+            except UnicodeError as error:
+                raise InputError(
+                    f"cannot be read as {self._encoding} ({error}); give another --encoding"
+                ) from error
+        return text.encode()
+
+    def _bytes(self, most: int) -> bytes:
         if self.live:
             part = bytes(self._raw.read1(FROM_PIPE))
             self._taken += len(part)
@@ -316,7 +411,9 @@ class TextLines:
             self.close()
             if self._suffix is None:
                 raise InputError(f"cannot be read: {error}") from error
-            raise InputError(f"cut off or damaged: it cannot be unpacked ({error}); copy or make it again") from error
+            raise InputError(
+                f"cut off or damaged: it cannot be unpacked ({error}); copy or make it again"
+            ) from error
 
     def go_to(self, at: int, line: int) -> None:
         """Go on at a byte of the text, which is the beginning of this line."""
@@ -324,14 +421,18 @@ class TextLines:
             raise InputError("a pipe cannot go on where it was; give a file")
         self._open()
         skip = at - 1  # where a last line had no line break, one may have been added since
-        if self._suffix is None:
+        over = b""
+        if self._suffix is None and self._encoding is None:
             self._raw.seek(skip)
-        while self._suffix and skip > 0 and (part := self._read(min(skip, AT_ONCE))):
-            skip -= len(part)
+        else:
+            while len(over) < skip and (part := self._read(min(skip, AT_ONCE))):
+                skip, over = skip - len(over), part
         self._begin(at, line)
+        self.data = over[skip:] + self.data if over else self.data
         if not self.data:
             raise shorter(f"byte {at}")
-        before, self.data = self.data[:1], self.data[1:]
+        before = self.data[:1]
+        self.data = self.data[1:]
         if before not in (b"\n", b"\r") or (before == b"\r" and self.data[:1] == b"\n"):
             added = _BREAK.match(self.data)
             if added:

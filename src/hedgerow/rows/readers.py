@@ -60,7 +60,9 @@ class Late(NamedTuple):
     label: Any
 
 
-Place = tuple[int, int, int]  # the line of a record, the place in the file after it, and the line after it
+Place = tuple[
+    int, int, int
+]  # the line of a record, the place in the file after it, and the line after it
 Entry = tuple[Place, "dict[Any, Any] | Bad | Late"]  # a row by names and cells, or what is none
 
 
@@ -88,16 +90,25 @@ class Records:
     def part(self, first: int, last: int) -> Records:
         """The records from `first` up to `last`."""
         s = slice(first, last)
-        return Records(self.places[s], self.X[s], self.labels[s], self.ids[s], self.others[s], self.cells[s])
+        return Records(
+            self.places[s], self.X[s], self.labels[s], self.ids[s], self.others[s], self.cells[s]
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
         """Records that follow each other as one."""
         if len(parts) == 1:
             return parts[0]
-        others = [part.others or [None] * len(part) for part in parts] if any(part.others for part in parts) else []
-        places, X = np.concatenate([part.places for part in parts]), np.concatenate([part.X for part in parts])
-        labels, ids, cells = (list(chain(*(getattr(part, n) for part in parts))) for n in ("labels", "ids", "cells"))
+        others = (
+            [part.others or [None] * len(part) for part in parts]
+            if any(part.others for part in parts)
+            else []
+        )
+        places = np.concatenate([part.places for part in parts])
+        X = np.concatenate([part.X for part in parts])
+        labels, ids, cells = (
+            list(chain(*(getattr(part, n) for part in parts))) for n in ("labels", "ids", "cells")
+        )
         return cls(places, X, labels, ids, list(chain(*others)), cells)
 
 
@@ -135,10 +146,12 @@ class RowReader(ABC):
 
     def _pieces(self, count: int) -> Iterator[tuple[Records, int]]:
         """Records of so many lines or rows, and how many of them were taken so far."""
-        first, step = 0, max(count, FEW)
+        first = 0
+        step = max(count, FEW)
         while first < count:
             last = min(first + step, count)
-            records, taken = self._fast(first, last), last - first
+            records = self._fast(first, last)
+            taken = last - first
             if records is None and step > FEW:
                 step = max(step // 8, FEW)
                 continue
@@ -165,7 +178,8 @@ class RowReader(ABC):
                 return self._of_rows(places, rows)
             except InputError as error:
                 if len(entries) == 1:
-                    place, row = entries[0][0], rows[0]
+                    place = entries[0][0]
+                    row = rows[0]
                     other = Bad(place[0], str(error), self._shown(place, row))
         if isinstance(other, Bad | Late):
             return Records(places, self._empty(1), [None], [None], [other], [None])
@@ -196,13 +210,18 @@ class RowReader(ABC):
             return X
 
         try:
-            return self._made(places, lambda name, of: cells_of(batch.column(name), of, self._written), matrix)
+            return self._made(
+                places, lambda name, of: cells_of(batch.column(name), of, self._written), matrix
+            )
         except (InputError, UnicodeDecodeError):
             return None
 
-    def _made(self, places: Array, cells: Callable[[str, Of], list[Any]], matrix: Callable[[], Array]) -> Records:
+    def _made(
+        self, places: Array, cells: Callable[[str, Of], list[Any]], matrix: Callable[[], Array]
+    ) -> Records:
         """Rows that can be used, of the cells of their columns, through `Of`, or of their numbers as a matrix."""
-        wanted, names = self._wanted, self._features
+        wanted = self._wanted
+        names = self._features
         kept: list[dict[str, Any]] = []
         labels = [] if wanted.label is None else cells(wanted.label, self._label_of)
         ids = [] if wanted.id is None else cells(wanted.id, partial(id_text, name=wanted.id))
@@ -215,7 +234,9 @@ class RowReader(ABC):
         elif wanted.raw:
             X = self._empty(len(places))
             for j, name in enumerate(names):
-                X[:, j] = np.fromiter(cells(name, None), object, len(places))  # a cell may be a list
+                X[:, j] = np.fromiter(
+                    cells(name, None), object, len(places)
+                )  # a cell may be a list
         else:
             X = matrix() if wanted.width else self._empty(len(places))
         return Records(places, X, labels, ids, (), kept)
@@ -233,7 +254,9 @@ class RowReader(ABC):
     def _matrix(self, rows: list[dict[Any, Any]]) -> Array:
         """The numbers of rows."""
         names = self._features
-        return np.array([numbers([row.get(name) for name in names], names, self._wanted.gaps) for row in rows])
+        return np.array(
+            [numbers([row.get(name) for name in names], names, self._wanted.gaps) for row in rows]
+        )
 
 
 class TextReader(RowReader):
@@ -241,13 +264,16 @@ class TextReader(RowReader):
 
     def __init__(self, text: TextLines) -> None:
         self._text = text
-        self.go_to, self.close = text.go_to, text.close
+        self.go_to = text.go_to
+        self.close = text.close
 
     def _as_written(self, rows: Callable[[], Iterable[Mapping[str, Any]]]) -> None:
         """Read dates as this file has them in its first rows; those of a pipe are written as the model knows them."""
         if (table := self._wanted.table) is not None and not self._text.live:
             head = list(rows())
-            self._wanted = replace(self._wanted, table=table.as_written(lambda name: [row.get(name) for row in head]))
+            self._wanted = replace(
+                self._wanted, table=table.as_written(lambda name: [row.get(name) for row in head])
+            )
 
     def _shown(self, place: Place, row: dict[Any, Any] | None = None) -> str:
         return self._text.shown(place[0] - self._text.line, place[2] - self._text.line, MOST_TEXT)
@@ -313,7 +339,9 @@ def record_at(lines: list[str], at: int, delimiter: str, final: bool) -> Record 
             return Record([], 1, f"not CSV ({error}{further})")
     if len(few) == MOST_LINES:
         return Record([], 1, f"a quote is opened and not closed within {MOST_LINES} lines")
-    return Record([], 1, "a quote is opened and not closed by the end of the input") if final else None
+    return (
+        Record([], 1, "a quote is opened and not closed by the end of the input") if final else None
+    )
 
 
 class CsvReader(TextReader):
@@ -351,30 +379,48 @@ class CsvReader(TextReader):
 
     def _head(self) -> list[list[str]]:
         """The cells of the first rows, which are read later; of a pipe, of the first that came."""
-        text, rows = self._text, list[list[str]]()
+        text = self._text
+        rows = list[list[str]]()
         while not len(text.ends) and text.fill():
             pass
         with suppress(csv.Error):
-            rows += csv.reader(text.texts(0, min(len(text.ends), 1 if text.live else FEW)), delimiter=self._delimiter)
+            rows += csv.reader(
+                text.texts(0, min(len(text.ends), 1 if text.live else FEW)),
+                delimiter=self._delimiter,
+            )
         return rows
 
     def _header(self, ask: bool) -> list[str]:
         """The names of the columns. Where the usual mark does not separate any, it is another, unless nobody asks."""
-        text, line = self._text, 0
+        text = self._text
+        line = 0
         while True:
             known = min(line + 2 * MOST_LINES, len(text.ends))
             final = text.final and known == len(text.ends)
-            record = record_at(text.texts(line, known), 0, self._delimiter, final) if line < known else None
+            record = (
+                record_at(text.texts(line, known), 0, self._delimiter, final)
+                if line < known
+                else None
+            )
             if record is None:
                 if not text.fill():
-                    raise InputError("no header: the input is empty; its first line must name the columns")
+                    raise InputError(
+                        "no header: the input is empty; its first line must name the columns"
+                    )
             elif record.problem:
                 number = text.line + line
-                raise InputError(f"line {number}: not a header, {record.problem}; the first line must name the columns")
+                raise InputError(
+                    f"line {number}: not a header, {record.problem}; the first line must name the columns"
+                )
             else:
-                other = next((mark for mark in ";\t|," if mark in record.cells[0]), None) if record.cells else None
+                other = (
+                    next((mark for mark in ";\t|," if mark in record.cells[0]), None)
+                    if record.cells
+                    else None
+                )
                 if ask and len(record.cells) == 1 and other:
-                    self._delimiter, ask = other, False
+                    self._delimiter = other
+                    ask = False
                     continue
                 line += record.lines
                 if not record.is_blank:
@@ -388,22 +434,29 @@ class CsvReader(TextReader):
         """Refuse a header of nothing but numbers: it is the first row of a table without a header."""
         if all(as_float(name) is not None for name in self.names):
             few = ",".join(self.names[:4]) + (",.." if len(self.names) > 4 else "")
-            raise InputError(f"the first line is {few}: it must name the columns; add a header line")
+            raise InputError(
+                f"the first line is {few}: it must name the columns; add a header line"
+            )
 
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted."""
         if wanted.table is None and (wanted.names is None or not {*wanted.names} <= {*self.names}):
             self.refuse_numbers_as_names()
         super().match(wanted)
-        self._as_written(lambda: [dict(zip(self.names, cells, strict=False)) for cells in self._head()])
+        self._as_written(
+            lambda: [dict(zip(self.names, cells, strict=False)) for cells in self._head()]
+        )
         self._texts = wanted.raw or wanted.table is not None
         self._numbers = frozenset() if wanted.table is None else wanted.table.numeric
-        self._parse = self._parser() if len(self.names) > 1 and (self._features or self._named) else None
+        self._parse = (
+            self._parser() if len(self.names) > 1 and (self._features or self._named) else None
+        )
 
     def _parser(self) -> Callable[[memoryview, bool], Any] | None:
         """The function from plain text, which has quotes or not, to a table; None without pyarrow."""
         try:
-            pa, arrow = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+            pa = importlib.import_module("pyarrow")
+            arrow = importlib.import_module("pyarrow.csv")
         except ImportError:
             return None
         types = dict.fromkeys(self._features, pa.string() if self._texts else pa.float64())
@@ -416,7 +469,9 @@ class CsvReader(TextReader):
         )  # fmt: skip
 
         def parse(piece: memoryview, quoted: bool) -> Any:
-            options = arrow.ParseOptions(delimiter=self._delimiter, quote_char=quoted and '"', double_quote=False)
+            options = arrow.ParseOptions(
+                delimiter=self._delimiter, quote_char=quoted and '"', double_quote=False
+            )
             try:
                 return arrow.read_csv(pa.BufferReader(piece), read, options, convert)
             except pa.ArrowInvalid:
@@ -429,7 +484,8 @@ class CsvReader(TextReader):
         text = self._text
         if self._parse is None or text.odd or last - first < SOME:
             return None
-        start, ends = text.start(first), text.ends[first:last]
+        start = text.start(first)
+        ends = text.ends[first:last]
         stop = int(ends[-1])
         # pyarrow takes "+-1" for a number; to look for one sign is ten times as fast as to look for both
         if text.data.find(b"+", start, stop) >= 0 and text.data.find(b"+-", start, stop) >= 0:
@@ -450,12 +506,17 @@ class CsvReader(TextReader):
         """Records that begin within these lines, and how many lines they take; none if more have to be known."""
         text = self._text
         beyond = min(last + MOST_LINES, len(text.ends))
-        final, lines = text.final or beyond < len(text.ends), text.texts(first, beyond)
+        final = text.final or beyond < len(text.ends)
+        lines = text.texts(first, beyond)
         entries: list[Entry] = []
         at = 0
-        while at < last - first and (record := record_at(lines, at, self._delimiter, final)) is not None:
+        while (
+            at < last - first
+            and (record := record_at(lines, at, self._delimiter, final)) is not None
+        ):
             problem = "" if record.is_blank else record.problem or self._broken(record)
-            begin, at = at, at + (1 if problem else record.lines)
+            begin = at
+            at = at + (1 if problem else record.lines)
             place = text.place(first + begin, first + at)
             if problem:
                 entries.append((place, Bad(place[0], problem, self._shown(place))))
@@ -469,14 +530,20 @@ class CsvReader(TextReader):
         if name not in self._numbers:
             return [cell if cell.strip() else None for cell in cells]
         wholes = map(as_whole, cells)
-        return [as_float(cell) if whole is None else whole for cell, whole in zip(cells, wholes, strict=True)]
+        return [
+            as_float(cell) if whole is None else whole
+            for cell, whole in zip(cells, wholes, strict=True)
+        ]
 
     def _broken(self, record: Record) -> str:
         """What is wrong with the shape of a record: a quote that was not closed in time shows in it."""
         if len(record.cells) != len(self.names):
             return f"{len(record.cells)} fields, the header has {len(self.names)}"
         if record.lines > 1:
-            whole = {*self._named, *(() if self._texts else self._features)}  # a text may have lines
+            whole = {
+                *self._named,
+                *(() if self._texts else self._features),
+            }  # a text may have lines
             for name, cell in zip(self.names, record.cells, strict=True):
                 if name in whole and "\n" in cell.strip():
                     return f"column {name!r}: {BROKEN}"
@@ -504,7 +571,8 @@ class JsonReader(TextReader):
 
     def __init__(self, text: TextLines, exact: bool = False) -> None:
         super().__init__(text)
-        self._exact, self._loads = exact, fast_loads()
+        self._exact = exact
+        self._loads = fast_loads()
         self._spelling: dict[str, str] = {}
 
     def header(self) -> list[str]:
@@ -550,7 +618,11 @@ class JsonReader(TextReader):
                 rows = list(map(self._spelled, rows))
             self._note_ignored(max(rows, key=len))
             label = self._wanted.label
-            exact = [row.get(label) for row in rows] if self._by_name else chain(*map(dict.values, rows))
+            exact = (
+                [row.get(label) for row in rows]
+                if self._by_name
+                else chain(*map(dict.values, rows))
+            )
             if any(map(_is_large, exact)):
                 return None
             if not self._by_name:
@@ -567,7 +639,9 @@ class JsonReader(TextReader):
             try:
                 value = self._parsed(text.data[text.start(i) : text.start(i + 1)])
                 if value is not BLANK:
-                    entries.append((place, self._late(value, place[0]) or self._row(value, note=True)))
+                    entries.append(
+                        (place, self._late(value, place[0]) or self._row(value, note=True))
+                    )
             except InputError as error:
                 entries.append((place, Bad(place[0], str(error), self._shown(place))))
         return entries, last - first
@@ -575,9 +649,13 @@ class JsonReader(TextReader):
     def _note_ignored(self, row: Mapping[Any, Any]) -> None:
         """Take note of columns that the model does not know, or refuse them where there must be none."""
         if not self.ignored and self._known is not None:
-            others = tuple(name for name in row if name not in self._known and name not in self._other)
+            others = tuple(
+                name for name in row if name not in self._known and name not in self._other
+            )
             if others and self._exact:
-                raise InputError(f"{these('column', others)} not in the first line; every line must have the same")
+                raise InputError(
+                    f"{these('column', others)} not in the first line; every line must have the same"
+                )
             self.ignored = others
             if others and self._wanted.table is not None:
                 names = [name for name in row if name not in self._apart]
@@ -608,7 +686,9 @@ class JsonReader(TextReader):
 
     def _late(self, row: Any, line: int) -> Late | None:
         """The label of an earlier row, if that is what a line has."""
-        label, id, width = self._wanted.label, self._wanted.id, self._wanted.width
+        label = self._wanted.label
+        id = self._wanted.id
+        width = self._wanted.width
         if not width or not isinstance(row, dict) or label not in row or id not in row:
             return None
         if not (row.keys() - self._apart if self._known is None else self._known).isdisjoint(row):
@@ -620,7 +700,8 @@ class JsonReader(TextReader):
 
     def _row(self, value: Any, note: bool = False) -> dict[Any, Any]:
         """A line as a row by names and cells."""
-        wanted, table = self._wanted, self._wanted.table
+        wanted = self._wanted
+        table = self._wanted.table
         row = dict(enumerate(value)) if isinstance(value, list) and wanted.names is None else value
         if not isinstance(row, dict):
             raise InputError("not a JSON object of column names and values")
@@ -640,16 +721,24 @@ class JsonReader(TextReader):
         """The numbers of rows: at once where JSON has them as such."""
         with suppress(KeyError, TypeError, ValueError):
             X = np.array(list(map(itemgetter(*self._features), rows)))
-            if X.dtype.kind in "fiub" and X.size == len(rows) * self._wanted.width and np.isfinite(X).all():
+            if (
+                X.dtype.kind in "fiub"
+                and X.size == len(rows) * self._wanted.width
+                and np.isfinite(X).all()
+            ):
                 return X.reshape(len(rows), -1).astype(np.float64, copy=False)
         return np.array(list(map(self._numbers, rows)))
 
     def _numbers(self, row: dict[Any, Any]) -> list[float]:
-        names, width, gaps = self._features, self._wanted.width, self._wanted.gaps
+        names = self._features
+        width = self._wanted.width
+        gaps = self._wanted.gaps
         if self._known is None:
             names = [name for name in row if name not in self._apart]
             if len(names) != width:
-                raise InputError(f"{len(names)} features, but the model was fitted on {width} (without names)")
+                raise InputError(
+                    f"{len(names)} features, but the model was fitted on {width} (without names)"
+                )
         missing = [name for name in names if name not in row]
         if missing and not (gaps and len(missing) < len(names)):
             raise InputError(f"{these('column', missing)} missing")
@@ -693,16 +782,25 @@ def cells_of(column: Any, *through: Of) -> list[Any]:
     values = column.to_pylist() if encoded is None else encoded.dictionary.to_pylist()
     for of in reversed(through):
         values = values if of is None else list(map(of, values))
-    return values if encoded is None else list(map(values.__getitem__, np.from_dlpack(encoded.indices).tolist()))
+    return (
+        values
+        if encoded is None
+        else list(map(values.__getitem__, np.from_dlpack(encoded.indices).tolist()))
+    )
 
 
 class ArrowReader(RowReader):
     """A table with typed columns. `names` leaves out pandas' row index; `single`: float32 is kept where all is."""
 
-    def __init__(self, path: Path | None, format: str, stream: Any = None, *, single: bool = False) -> None:
+    def __init__(
+        self, path: Path | None, format: str, stream: Any = None, *, single: bool = False
+    ) -> None:
         self._pa = require("pyarrow", extra="files")
-        self._kind, self._single = KINDS[format], single
-        self._at, self._size, self._rows = 0, 0 if path is None else path.stat().st_size, 0
+        self._kind = KINDS[format]
+        self._single = single
+        self._at = 0
+        self._size = 0 if path is None else path.stat().st_size
+        self._rows = 0
         self._every: Any = None  # batches of an Arrow file or stream
         with self._readable():
             self._open(path, format, stream)
@@ -714,13 +812,17 @@ class ArrowReader(RowReader):
     def _open(self, path: Path | None, format: str, stream: Any) -> None:
         if format == "parquet":
             if path is None:
-                raise InputError("Parquet cannot be read from a pipe: its end comes first; give a file, or Arrow IPC")
+                raise InputError(
+                    "Parquet cannot be read from a pipe: its end comes first; give a file, or Arrow IPC"
+                )
             self._file = file = require("pyarrow.parquet", extra="files").ParquetFile(path)
             self._schema, self._rows = file.schema_arrow, file.metadata.num_rows
             return
         ipc = require("pyarrow.ipc", extra="files")
         raw = getattr(stream, "buffer", stream)
-        self._file = file = self._pa.PythonFile(raw, mode="r") if path is None else self._pa.OSFile(str(path))
+        self._file = file = (
+            self._pa.PythonFile(raw, mode="r") if path is None else self._pa.OSFile(str(path))
+        )
         is_file = path is not None and file.read(6) == b"ARROW1"
         if path is not None:
             file.seek(0)
@@ -734,22 +836,34 @@ class ArrowReader(RowReader):
             yield
         except (self._pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
-            raise InputError(f"not a readable {self._kind} file ({reason}); copy it or make it again") from error
+            raise InputError(
+                f"not a readable {self._kind} file ({reason}); copy it or make it again"
+            ) from error
 
     def match(self, wanted: Wanted) -> None:
         """Look for what is wanted; columns of other types than numbers are refused where numbers are wanted."""
         spelling = wanted.spelling()
         self._stored = {spelling.get(name, name): stored for name, stored in self._stored.items()}
         super().match(wanted)
-        types, kinds = self._pa.types, {name: self._schema.field(stored).type for name, stored in self._stored.items()}
+        types = self._pa.types
+        kinds = {name: self._schema.field(stored).type for name, stored in self._stored.items()}
         for name in self._features if wanted.table is None and not wanted.raw else ():
             kind = kinds[name]
-            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+            if not (number or types.is_boolean(kind)):
                 self._refuse(name, kind)
+        for name in self._features:
+            if types.is_nested(kinds[name]):
+                raise InputError(
+                    f"column {name!r} holds {kinds[name]}, which is no cell of a table; drop it "
+                    f"(--column drop={name}), or write its values as columns of their own"
+                )
         for name in self._named:
             if types.is_nested(kinds[name]):
                 what = "label" if name == wanted.label else "id"
-                raise InputError(f"the {what} column {name!r} holds {kinds[name]}; it must be text or numbers")
+                raise InputError(
+                    f"the {what} column {name!r} holds {kinds[name]}; it must be text or numbers"
+                )
         if self._single and all(str(kinds[name]) == "float" for name in self._features):
             self._dtype = "float"
 
@@ -769,7 +883,11 @@ class ArrowReader(RowReader):
     @property
     def done(self) -> int:
         """Bytes of the file that were read, about."""
-        return int(self._file.tell()) if self._every is not None else self._size * self._at // max(self._rows, 1)
+        return (
+            int(self._file.tell())
+            if self._every is not None
+            else self._size * self._at // max(self._rows, 1)
+        )
 
     def close(self) -> None:
         """Close the file."""
@@ -777,13 +895,17 @@ class ArrowReader(RowReader):
 
     def _batches(self, names: list[str]) -> Iterator[Any]:
         """Batches of these columns, from the place on; they can be asked for once."""
-        left, every, columns = self._at, self._every, [self._stored[name] for name in names]
+        left = self._at
+        every = self._every
+        columns = [self._stored[name] for name in names]
         if every is None:
             about = self._file.metadata
             sizes = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
             first = int(np.searchsorted(np.cumsum(sizes), left, side="right"))
             left -= sum(sizes[:first])
-            every = self._file.iter_batches(AT_ONCE, row_groups=list(range(first, len(sizes))), columns=columns)
+            every = self._file.iter_batches(
+                AT_ONCE, row_groups=list(range(first, len(sizes))), columns=columns
+            )
         batches = iter(every)
         while True:
             with self._readable():
@@ -791,10 +913,20 @@ class ArrowReader(RowReader):
             if batch is None:
                 break
             if left < batch.num_rows:
-                yield batch.slice(left).select(columns)
+                yield self._with_floats(batch.slice(left).select(columns))
             left = max(left - batch.num_rows, 0)
         if left:
             raise shorter(f"row {self._at}")
+
+    def _with_floats(self, batch: Any) -> Any:
+        """Decimals are numbers like any others."""
+        decimal = self._pa.types.is_decimal
+        if not any(decimal(field.type) for field in batch.schema):
+            return batch
+        columns = [
+            column.cast("double") if decimal(column.type) else column for column in batch.columns
+        ]
+        return self._pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
     def records(self) -> Iterator[Records]:
         """All that are left."""
@@ -815,7 +947,9 @@ class ArrowReader(RowReader):
     def _entries(self, first: int, last: int) -> tuple[list[Entry], int]:
         with self._readable():
             rows = self._batch.slice(first, last - first).to_pylist()
-        return list(zip(map(tuple, self._places(first, last).tolist()), rows, strict=True)), last - first
+        return list(
+            zip(map(tuple, self._places(first, last).tolist()), rows, strict=True)
+        ), last - first
 
     def _shown(self, place: Place, row: dict[Any, Any] | None = None) -> str:
         return json.dumps(row, ensure_ascii=False, default=str)[:MOST_TEXT]

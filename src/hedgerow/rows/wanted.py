@@ -38,7 +38,11 @@ def these(noun: str, names: Sequence[Any]) -> str:
     >>> these("column", ["a"]), these("column", ["a", "b"])
     ("column 'a' is", "columns 'a', 'b' are")
     """
-    return f"{noun} {names[0]!r} is" if len(names) == 1 else f"{noun}s {listed([repr(n) for n in names])} are"
+    return (
+        f"{noun} {names[0]!r} is"
+        if len(names) == 1
+        else f"{noun}s {listed([repr(n) for n in names])} are"
+    )
 
 
 def _container(value: list[Any] | dict[str, Any]) -> str:
@@ -49,7 +53,9 @@ def _container(value: list[Any] | dict[str, Any]) -> str:
 def utf8(text: str, what: str) -> str:
     """The text itself; refused if it came from bytes that are not UTF-8 (readers turn those into surrogates)."""
     if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise InputError(f"{what} is not UTF-8 text")
+        raise InputError(
+            f"{what} is not UTF-8 text; name its encoding (fit --encoding cp1252, run --setting encoding=cp1252)"
+        )
     return text
 
 
@@ -67,7 +73,9 @@ def plain_labels(y: Array) -> Array:
     >>> plain_labels(np.array([1.0, 2.0])), plain_labels(np.array([0.5, 1.0]))
     (array([1, 2]), array([0.5, 1. ]))
     """
-    if y.dtype.kind in "iu" or (y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all()):
+    if y.dtype.kind in "iu" or (
+        y.dtype.kind == "f" and np.isfinite(y).all() and (y == np.floor(y)).all()
+    ):
         return y.astype(np.int64)
     return y
 
@@ -119,9 +127,13 @@ def label_reader(classes: Sequence[Any] | Array, new: bool = True) -> Callable[[
     hedgerow.core.errors.InputError: label '7' is not one of the model's classes: 0, 1
     """
     known = [label.item() if isinstance(label, np.generic) else label for label in classes]
-    kind = next((kind for kind in (str, int, float) if all(type(label) is kind for label in known)), None)
+    kind = next(
+        (kind for kind in (str, int, float) if all(type(label) is kind for label in known)), None
+    )
     printed = {composed(str(label)): label for label in known}
-    no_class = "label {} is not one of the model's classes: " + listed(known).replace("{", "{{").replace("}", "}}")
+    no_class = "label {} is not one of the model's classes: " + listed(known).replace(
+        "{", "{{"
+    ).replace("}", "}}")
     all_known = None if new else {None, *known}
 
     def read(value: Any) -> Any:
@@ -162,9 +174,13 @@ def _whole(text: str) -> int:
         number = _finite(text)
         value = int(number)
         if value != number:
-            raise InputError(f"label {shown(text)} is not a whole number, as the model's classes are")
+            raise InputError(
+                f"label {shown(text)} is not a whole number, as the model's classes are"
+            )
     if not WHOLE.min <= value <= WHOLE.max:
-        raise InputError(f"label {shown(text)} is too large: a class is a whole number of at most 64 bits")
+        raise InputError(
+            f"label {shown(text)} is too large: a class is a whole number of at most 64 bits"
+        )
     return value
 
 
@@ -263,13 +279,19 @@ class Wanted:
             raise InputError(f"the column {self.id!r} cannot be both id and label")
         names = self.names if self.table is None else self.table.names
         if self.id is not None and names is not None and self.id in names:
-            raise InputError(f"the id column {self.id!r} is a feature of the model; choose another column")
+            raise InputError(
+                f"the id column {self.id!r} is a feature of the model; choose another column"
+            )
 
     def spelling(self) -> dict[str, str]:
         """From names in their composed form to the model's, which may be in another."""
         table = () if self.table is None else (*self.table.names, *self.table.left_out)
         named = (name for name in (self.label, self.id) if name is not None)
-        return {composed(name): name for name in (*(self.names or ()), *table, *named) if not name.isascii()}
+        return {
+            composed(name): name
+            for name in (*(self.names or ()), *table, *named)
+            if not name.isascii()
+        }
 
     def label_of(self) -> Callable[[Any], Any]:
         """The function from a cell to a label."""
@@ -284,15 +306,19 @@ class Wanted:
         if (table := self.table) is not None:
             if table.names and (why := table.lacks_all(others)):
                 raise InputError(f"{why}; the input has {listed(header)}")
-            read, known = set(table.names), {*table.names, *table.left_out} if table.names else {*others}
-            return [name for name in others if name in read], tuple(name for name in others if name not in known)
+            read = set(table.names)
+            known = {*table.names, *table.left_out} if table.names else {*others}
+            return [name for name in others if name in read], tuple(
+                name for name in others if name not in known
+            )
         if self.names is None:
             if len(others) != self.width:
                 raise InputError(
                     f"{len(others)} feature columns, but the model was fitted on {self.width} (without names)"
                 )
             return others, ()
-        there, known = set(header), set(self.names)
+        there = set(header)
+        known = set(self.names)
         missing = [name for name in self.names if name not in there]
         if missing:
             raise InputError(f"{these('column', missing)} missing; the input has {listed(header)}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 BROKERS = ("redis://", "rediss://", "kafka://")
 
@@ -20,8 +21,8 @@ class Job:
     model : Path
         A model made by `hedgerow fit` or `save`.
     input : str
-        Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz, .zst), - for standard input,
-        redis://HOST/STREAM or kafka://HOST/TOPIC.
+        Rows: a file, folder or pattern (csv, tsv, jsonl, parquet, arrow; .gz), - for standard input,
+        redis://HOST/STREAM or kafka://HOST/TOPIC (?group=NAME of its consumers, else hedgerow).
     output : str
         Predictions as JSON lines: a file, - for standard output, redis://HOST/STREAM.
     label : str, optional
@@ -48,12 +49,10 @@ class Job:
         csv, tsv, jsonl, parquet or arrow; else by the suffix, else by the first line.
     proba : bool
         The probability of every class, not only of the prediction.
-    group : str
-        Consumer group at a broker.
     accept_loss : bool
         Go on with a journal whose newest events are missing.
     settings : Mapping
-        Those of the live model that were asked for.
+        Settings of the live model that were asked for.
     """
 
     model: Path
@@ -71,20 +70,34 @@ class Job:
     new_classes: str = "learn"
     format: str | None = None
     proba: bool = False
-    group: str = "hedgerow"
     accept_loss: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """The consumer group at a broker, as the address of the input names it."""
+        return dict(parse_qsl(urlsplit(self.input).query)).get("group", "hedgerow")
 
     @property
     def is_pipe(self) -> bool:
         """Whether rows come from standard input or a named pipe."""
         from hedgerow.rows.inputs import is_pipe
 
-        return self.input == "-" or (not self.input.startswith(BROKERS) and is_pipe(Path(self.input)))
+        return self.input == "-" or (
+            not self.input.startswith(BROKERS) and is_pipe(Path(self.input))
+        )
 
     @property
     def dead_letter_file(self) -> Path | None:
         """Where rows go that cannot be used: as asked, else beside the output file."""
         output = self.output
-        no_file = output == "-" or output.startswith(BROKERS) or (os.path.exists(output) and not os.path.isfile(output))
-        return self.dead_letter if self.dead_letter is not None or no_file else Path(f"{output}.bad.jsonl")
+        no_file = (
+            output == "-"
+            or output.startswith(BROKERS)
+            or (os.path.exists(output) and not os.path.isfile(output))
+        )
+        return (
+            self.dead_letter
+            if self.dead_letter is not None or no_file
+            else Path(f"{output}.bad.jsonl")
+        )

@@ -22,13 +22,14 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from hedgerow.core.errors import HedgerowError, InputError, require
-from hedgerow.live.journal import Model
+from hedgerow.live.journal import line_mark
 from hedgerow.rows import Bad, RowBlock, Wanted, open_rows
 from hedgerow.run.engine import RunEngine
 from hedgerow.run.interrupts import Interrupted, Interrupts
@@ -37,14 +38,21 @@ from hedgerow.run.report import Say
 from hedgerow.run.sinks import Marks, Sink, begun
 from hedgerow.run.sources import Source, wanted_of
 from hedgerow.store import on_error
+from hedgerow.task import Model
 
 MESSAGE_ID = "message id"  # the id of a row that has none of its own; no column of a user's is called so by accident
 AT_ONCE = 256  # messages that are taken, committed and acknowledged together
 REDIS_WAIT = 500  # milliseconds for new entries, between two looks at signals
 ABANDONED = 60_000  # milliseconds after which entries of a consumer that is gone are taken over
 KAFKA_WAIT = 0.5  # seconds for new messages, between two looks at signals
+PARTITIONS = 30.0  # seconds between two looks for partitions that were added
 REACH = 10.0  # seconds in which a broker must answer at the start
-PASSING = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT")  # errors that librdkafka tries to mend itself
+PASSING = (
+    "_TRANSPORT",
+    "_ALL_BROKERS_DOWN",
+    "_RESOLVE",
+    "_TIMED_OUT",
+)  # errors that librdkafka tries to mend itself
 Entries = list[tuple[bytes, dict[bytes, bytes] | None]]
 
 
@@ -56,7 +64,10 @@ class Broker(Source):
 
     def __init__(self, clf: Model, job: Job, called: str, interrupts: Interrupts) -> None:
         self._wanted: Wanted = wanted_of(clf, job, None if job.id else MESSAGE_ID)
-        self._job, self._called, self._interrupts, self._count = job, called, interrupts, 0
+        self._job = job
+        self._called = called
+        self._interrupts = interrupts
+        self._count = 0
         self._ignored: tuple[str, ...] = ()
         self._last = False  # whether the block is the last of those that were taken together
 
@@ -64,7 +75,9 @@ class Broker(Source):
         """Fields that the model does not know."""
         return self._ignored
 
-    def blocks_of(self, messages: Sequence[tuple[str, bytes | Mapping[str, str]]]) -> Iterator[RowBlock]:
+    def blocks_of(
+        self, messages: Sequence[tuple[str, bytes | Mapping[str, str]]]
+    ) -> Iterator[RowBlock]:
         """Blocks of messages that were taken together: (id, JSON text or fields), in order."""
         if not messages:
             return
@@ -76,7 +89,10 @@ class Broker(Source):
             self._ignored = tuple(name for name in rows.ignored if name != MESSAGE_ID)
         for i, block in enumerate(blocks):
             self._last = i == len(blocks) - 1
-            bad = [Bad(b.line, f"message {messages[b.line - 1][0]}: {b.reason}", b.text) for b in block.bad]
+            bad = [
+                Bad(b.line, f"message {messages[b.line - 1][0]}: {b.reason}", b.text)
+                for b in block.bad
+            ]
             yield replace(block, rows=block.rows + self._count, bad=bad, file=self._called)
         self._count += len(messages)
 
@@ -107,13 +123,21 @@ class Server:
     """A connection that waits for a server which went away, unless a signal comes."""
 
     def __init__(self, url: str, interrupts: Interrupts) -> None:
-        self._redis = redis = require("redis", extra="redis")
-        self._interrupts, self._url = interrupts, called(url)
+        self._redis = redis = require("redis", extra="brokers")
+        self._interrupts = interrupts
+        self._url = called(url)
         parts = urlsplit(url)
         db, _, self.stream = parts.path.strip("/").rpartition("/")
         if not parts.hostname or not self.stream or (db and not db.isdigit()):
-            raise InputError(f"{self._url}: write redis://HOST[:PORT][/DB]/STREAM, for instance redis://localhost/rows")
-        address = parts._replace(path=f"/{db}").geturl()
+            raise InputError(
+                f"{self._url}: write redis://HOST[:PORT][/DB]/STREAM, for instance redis://localhost/rows"
+            )
+        query = [
+            (key, value)
+            for key, value in parse_qsl(parts.query, keep_blank_values=True)
+            if key != "group"
+        ]
+        address = parts._replace(path=f"/{db}", query=urlencode(query)).geturl()
         try:
             self.db = redis.Redis.from_url(address, socket_timeout=10, socket_connect_timeout=5)
             self.db.ping()
@@ -127,7 +151,11 @@ class Server:
         while True:
             try:
                 return command()
-            except (self._redis.ConnectionError, self._redis.TimeoutError, self._redis.BusyLoadingError):
+            except (
+                self._redis.ConnectionError,
+                self._redis.TimeoutError,
+                self._redis.BusyLoadingError,
+            ):
                 if self._interrupts.signal:
                     raise Interrupted from None
                 time.sleep(pause)
@@ -145,7 +173,9 @@ class RedisSource(Broker):
         self._server = Server(job.input, interrupts)
         super().__init__(clf, job, self._server.stream, interrupts)
         folder = str(job.journal.resolve()) if job.journal is not None else ""
-        consumer = "journal-" + hashlib.sha256(folder.encode()).hexdigest()[:12]  # the same after a restart
+        consumer = (
+            "journal-" + hashlib.sha256(folder.encode()).hexdigest()[:12]
+        )  # the same after a restart
         self._who = (job.group, consumer)
         self._unacknowledged: list[bytes] = []
 
@@ -165,7 +195,9 @@ class RedisSource(Broker):
 
     def _join(self) -> None:
         create = self._server.db.xgroup_create
-        self._server.do(partial(create, self._server.stream, self._who[0], id="0", mkstream=True), "BUSYGROUP")
+        self._server.do(
+            partial(create, self._server.stream, self._who[0], id="0", mkstream=True), "BUSYGROUP"
+        )
 
     def _read(self, after: bytes, wait: int | None) -> Entries:
         streams: Any = {self._server.stream: after}
@@ -186,17 +218,24 @@ class RedisSource(Broker):
     def _blocks(self, entries: Entries) -> Iterator[RowBlock]:
         if not entries:
             return
-        self._unacknowledged, self._last = [id for id, _ in entries], False
-        yield from self.blocks_of([(id.decode(), _text(fields)) for id, fields in entries if fields])
+        self._unacknowledged = [id for id, _ in entries]
+        self._last = False
+        yield from self.blocks_of(
+            [(id.decode(), _text(fields)) for id, fields in entries if fields]
+        )
         if not self._last:  # there was none: entries that were deleted have no fields
             self._acknowledge()
 
     def place(self, block: RowBlock) -> bytes:
         """For people: the group at the server knows better."""
-        return json.dumps({"redis": self._server.stream, "last": self._unacknowledged[-1].decode()}).encode()
+        return json.dumps(
+            {"redis": self._server.stream, "last": self._unacknowledged[-1].decode()}
+        ).encode()
 
     def _acknowledge(self) -> None:
-        self._server.do(partial(self._server.db.xack, self._server.stream, self._who[0], *self._unacknowledged))
+        self._server.do(
+            partial(self._server.db.xack, self._server.stream, self._who[0], *self._unacknowledged)
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -207,7 +246,10 @@ def _text(fields: dict[bytes, bytes]) -> bytes | dict[str, str]:
     """The JSON of an entry whose only field is "json", or its fields."""
     if len(fields) == 1 and b"json" in fields:
         return fields[b"json"]
-    return {name.decode(errors="replace"): value.decode(errors="surrogateescape") for name, value in fields.items()}
+    return {
+        name.decode(errors="replace"): value.decode(errors="surrogateescape")
+        for name, value in fields.items()
+    }
 
 
 class RedisSink(Sink):
@@ -224,15 +266,18 @@ class RedisSink(Sink):
         self._write(again=same)
 
     def _end(self) -> int:
-        db, name = self._server.db, self._server.stream
+        db = self._server.db
+        name = self._server.stream
         if not self._server.do(partial(db.exists, name)):
             return 0
-        return int(self._server.do(partial(db.xinfo_stream, name))["last-generated-id"].split(b"-")[0])
+        return int(
+            self._server.do(partial(db.xinfo_stream, name))["last-generated-id"].split(b"-")[0]
+        )
 
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines, and the number of the first."""
         self._data = data
-        return {"output": json.dumps({"redis": self._server.stream, "next": self._next}).encode() + b"\n" + data}
+        return {"output": line_mark({"redis": self._server.stream, "next": self._next}, data)}
 
     def write(self) -> None:
         """What was put."""
@@ -240,8 +285,12 @@ class RedisSink(Sink):
 
     def _write(self, again: bool) -> None:
         """All lines; `again`: after a restart, when some of them may be there already."""
-        name, db = self._server.stream, self._server.db
+        name = self._server.stream
+        db = self._server.db
         for line in self._data.splitlines():
+            if not line:  # of an event that was forgotten
+                self._next += 1
+                continue
             entry = f"{self._next}-1"
             tries: list[Any] = [None] if again else []
 
@@ -267,20 +316,29 @@ class RedisSink(Sink):
 class KafkaSource(Broker):
     """Blocks of a topic."""
 
-    def __init__(self, job: Job, clf: Model, interrupts: Interrupts, kept: bytes | None, say: Say) -> None:
-        self._kafka = kafka = require("confluent_kafka", extra="kafka")
-        parts, self._url, self._say = urlsplit(job.input), called(job.input), say
+    def __init__(
+        self, job: Job, clf: Model, interrupts: Interrupts, kept: bytes | None, say: Say
+    ) -> None:
+        self._kafka = kafka = require("confluent_kafka", extra="brokers")
+        parts = urlsplit(job.input)
+        self._url = called(job.input)
+        self._say = say
         self._topic = parts.path.strip("/")
         if not parts.netloc or not self._topic or "/" in self._topic:
-            raise InputError(f"{self._url}: write kafka://HOST[:PORT]/TOPIC, for instance kafka://localhost:9092/rows")
+            raise InputError(
+                f"{self._url}: write kafka://HOST[:PORT]/TOPIC, for instance kafka://localhost:9092/rows"
+            )
         super().__init__(clf, job, self._topic, interrupts)
         own = {
             "bootstrap.servers": parts.netloc, "group.id": job.group, "enable.auto.commit": False,
             "enable.auto.offset.store": False, "auto.offset.reset": "error", "enable.partition.eof": False,
         }  # fmt: skip
         properties = dict(parse_qsl(parts.query, keep_blank_values=True))
+        properties.pop("group", None)
         if taken := own.keys() & properties.keys():
-            raise InputError(f"{self._url}: {', '.join(sorted(taken))} is set by the run; leave it out")
+            raise InputError(
+                f"{self._url}: {', '.join(sorted(taken))} is set by the run; leave it out"
+            )
         self._problem: Any = None  # the last one that the client told
         try:
             self._consumer = kafka.Consumer({**properties, **own, "error_cb": self._told})
@@ -288,6 +346,8 @@ class KafkaSource(Broker):
             raise InputError(f"{self._url}: {error.args[0].str()}") from error
         self._offsets: dict[int, int] = {}
         self._batch: dict[int, int] = {}
+        self._assigned: set[int] = set()
+        self._looked = time.monotonic()
         with on_error(self._consumer.close):
             self._begin({} if kept is None else json.loads(kept)["kafka"])
 
@@ -306,39 +366,67 @@ class KafkaSource(Broker):
         """All partitions, from where the journal was, else the group, else the first message."""
         kafka = self._kafka
         try:
-            topic = self._consumer.list_topics(self._topic, timeout=REACH).topics[self._topic]
+            places = self._partitions()
         except kafka.KafkaException as error:
-            raise InputError(f"{self._url}: no broker answers ({(self._problem or error.args[0]).str()})") from error
-        if topic.error is not None:
-            raise InputError(f"{self._url}: {topic.error.str()}")
-        places = [kafka.TopicPartition(self._topic, p) for p in sorted(topic.partitions)]
+            raise InputError(
+                f"{self._url}: no broker answers ({(self._problem or error.args[0]).str()})"
+            ) from error
         committed = {c.partition: c.offset for c in self._consumer.committed(places, timeout=REACH)}
         for place in places:
             known = committed.get(place.partition, -1)
-            place.offset = kept.get(str(place.partition), known if known >= 0 else kafka.OFFSET_BEGINNING)
+            place.offset = kept.get(
+                str(place.partition), known if known >= 0 else kafka.OFFSET_BEGINNING
+            )
         self._offsets = {int(partition): offset for partition, offset in kept.items()}
         self._consumer.assign(places)
+
+    def _partitions(self) -> list[Any]:
+        """Those of the topic that are not assigned; they are from now on."""
+        topic = self._consumer.list_topics(self._topic, timeout=REACH).topics[self._topic]
+        if topic.error is not None:
+            raise InputError(f"{self._url}: {topic.error.str()}")
+        new = sorted(topic.partitions.keys() - self._assigned)
+        self._assigned.update(new)
+        first = self._kafka.OFFSET_BEGINNING
+        return [self._kafka.TopicPartition(self._topic, p, first) for p in new]
+
+    def _look_for_partitions(self) -> None:
+        """Partitions that were added meanwhile are read from their first message."""
+        self._looked = time.monotonic()
+        with suppress(self._kafka.KafkaException):  # no broker answers now; another look follows
+            if places := self._partitions():
+                names = ", ".join(str(place.partition) for place in places)
+                self._say(f"{self._url}: new partitions are read: {names}")
+                self._consumer.incremental_assign(places)
 
     def __iter__(self) -> Iterator[RowBlock]:
         while not self._interrupts.signal:
             messages = self._consumer.consume(AT_ONCE, timeout=KAFKA_WAIT)
             self._refuse(self._problem)
+            if time.monotonic() - self._looked > PARTITIONS:
+                self._look_for_partitions()
             for message in messages:
                 self._refuse(message.error())
             good = [message for message in messages if message.error() is None]
             if good:
                 self._problem = None
                 self._batch = {m.partition(): m.offset() + 1 for m in good}
-                yield from self.blocks_of([(f"{m.partition()}:{m.offset()}", m.value() or b"null") for m in good])
+                yield from self.blocks_of(
+                    [(f"{m.partition()}:{m.offset()}", m.value() or b"null") for m in good]
+                )
 
     def place(self, block: RowBlock) -> bytes:
         """The offsets after the batch, with its last block; those before it, with the others: they are known by id."""
         offsets = {**self._offsets, **(self._batch if self._last else {})}
-        return json.dumps({"kafka": {str(partition): offset for partition, offset in offsets.items()}}).encode()
+        return json.dumps(
+            {"kafka": {str(partition): offset for partition, offset in offsets.items()}}
+        ).encode()
 
     def _acknowledge(self) -> None:
         self._offsets.update(self._batch)
-        places = [self._kafka.TopicPartition(self._topic, p, offset) for p, offset in self._batch.items()]
+        places = [
+            self._kafka.TopicPartition(self._topic, p, offset) for p, offset in self._batch.items()
+        ]
         self._consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:

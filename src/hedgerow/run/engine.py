@@ -8,20 +8,19 @@ from typing import Any, TypeVar
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
-from hedgerow.core.values import plain
-from hedgerow.estimator import OnlineTransferClassifier
+from hedgerow.core.values import count
 from hedgerow.events import Clock, Limits, MemoryLedger, digest_of
 from hedgerow.live import Settings
 from hedgerow.live.engine import Engine, Rows
-from hedgerow.live.journal import Journal, Model
+from hedgerow.live.journal import Journal, Steps
 from hedgerow.live.model import LiveModel
-from hedgerow.live.report import Scores
-from hedgerow.live.steps import Predicted, Steps
+from hedgerow.live.report import scores_of
 from hedgerow.live.writer import Writer
-from hedgerow.regressor import OnlineTransferRegressor, load_model
+from hedgerow.regressor import load_model
 from hedgerow.run.job import Job
-from hedgerow.run.report import Say, count
+from hedgerow.run.report import Say
 from hedgerow.store import on_error
+from hedgerow.task import CLASSES, Model, Predicted, task_of
 
 T = TypeVar("T")
 
@@ -36,7 +35,9 @@ class InMemory(MemoryLedger, Engine):
 
     def __init__(self, clf: Model, limits: Limits) -> None:
         super().__init__(limits)
-        self.steps, self.scores, self.clock = Steps(clf), Scores(), Clock()
+        self.steps = Steps(clf)
+        self.scores = scores_of(self.steps.task, {})
+        self.clock = Clock()
 
     def do_together(self, work: Callable[[InMemory], T]) -> T:
         """Work, then let events expire."""
@@ -60,22 +61,31 @@ class InMemory(MemoryLedger, Engine):
     def close(self) -> None:
         """Nothing is kept."""
 
-    def label_at(self, number: int, code: int) -> Any:
-        """The class that a prediction named."""
-        assert isinstance(self.clf, OnlineTransferClassifier)
-        return plain(self.clf.classes_[code])
+    def scale_at(self, number: int) -> list[Any]:
+        """The classes, by code, or the coverages of the model, which is always the same one."""
+        return self.task.scale(self.clf)
 
     def _labels(self, y: Any) -> list[Any]:
         return list(y)  # as they were read
 
-    def _add(self, rows: Rows, predicted: Predicted, now: float, waits: bool) -> list[str]:
-        numbers = isinstance(self.clf, OnlineTransferRegressor)
+    def number_of(self, key: str) -> int:
+        """The number of the event of an id."""
+        return self.pending[key].number
+
+    def _add(
+        self, rows: Rows, predicted: Predicted, now: float, known: str | None, waits: bool
+    ) -> list[str]:
         ids = [id for id in rows.ids if id is not None]
-        for id, code, P, data in zip(ids, predicted.codes.tolist(), predicted.P, rows.data, strict=False):
-            self.add(id, now, code, float(P[code]), data, digest_of(data), P if numbers else None)
+        for id, code, P, data in zip(
+            ids, predicted.codes.tolist(), predicted.P, rows.data, strict=False
+        ):
+            event = self.add(id, now, code, float(P[code]), data, digest_of(data), P)
+            event.known = known
         return ids
 
-    def _resolve(self, kind: str, keys: list[str], labels: list[Any], right: Sequence[bool | None] | Array) -> None:
+    def _resolve(
+        self, kind: str, keys: list[str], labels: list[Any], right: Sequence[bool | None] | Array
+    ) -> None:
         for id, label in zip(keys, labels, strict=False):  # without ids there are no events
             self.resolve(self.pending[id], label)
 
@@ -83,8 +93,12 @@ class InMemory(MemoryLedger, Engine):
         return bytes(self.pending[key].row)
 
 
-RunEngine = LiveModel | InMemory  # opened for a run: `do_together`, `mark`, `clf`, `to_bytes`, `close`
-RunWriter = Writer | InMemory  # within `do_together`: `predict_rows`, `learn_rows`, `label`, `set_mark`, `scores`
+RunEngine = (
+    LiveModel | InMemory
+)  # opened for a run: `do_together`, `mark`, `clf`, `to_bytes`, `close`
+RunWriter = (
+    Writer | InMemory
+)  # within `do_together`: `predict_rows`, `learn_rows`, `label`, `set_mark`, `scores`
 
 
 def model_mark(data: bytes) -> bytes:
@@ -93,8 +107,10 @@ def model_mark(data: bytes) -> bytes:
 
 
 def _checked(model: Model, job: Job) -> Model:
-    if isinstance(model, OnlineTransferRegressor) and (job.proba or job.new_classes != "learn"):
-        raise InputError(f"--proba and --new-classes are about classes, and {job.model} predicts numbers")
+    if task_of(model) is not CLASSES and (job.proba or job.new_classes != "learn"):
+        raise InputError(
+            f"--proba and --new-classes are about classes, and {job.model} predicts numbers"
+        )
     return model
 
 
@@ -108,7 +124,8 @@ def open_engine(job: Job, say: Say) -> RunEngine:
             return InMemory(_checked(model, job), Settings(**job.settings))
         live = LiveModel.create(job.journal, _checked(model, job), Settings(**job.settings))
     with on_error(live.close):
-        known, given = live.mark("model"), model_mark(job.model.read_bytes())
+        known = live.mark("model")
+        given = model_mark(job.model.read_bytes())
         if known is None:
             live.do_together(lambda writer: writer.set_mark("model", given))
         elif given not in known.split() and not live.made_from(job.model):

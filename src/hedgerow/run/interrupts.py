@@ -52,7 +52,9 @@ class Interrupts:
         self.count += 1
         self.signal = self.signal or number
         if self._saving and self.count > 1:
-            os.write(2, b"still saving\n")  # not by Python's streams: one of them may be in the middle of a write
+            os.write(
+                2, b"still saving\n"
+            )  # not by Python's streams: one of them may be in the middle of a write
         if self._opening:
             self._opening = False
             raise Interrupted
@@ -102,7 +104,8 @@ class _Awaited(io.RawIOBase):
     """A descriptor to read from until something can be read from `wake`."""
 
     def __init__(self, descriptor: int, wake: int) -> None:
-        self._descriptor, self._wake = descriptor, wake
+        self._descriptor = descriptor
+        self._wake = wake
 
     def readable(self) -> bool:
         """Whether it can be read: io asks."""

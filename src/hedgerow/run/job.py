@@ -41,11 +41,14 @@ def check(job: Job) -> None:
         if value not in choices:
             raise unknown(f"choice for {option}", value, choices)
     broker = next((url for url in (job.input, job.output) if url.startswith(BROKERS)), None)
-    keeps, without_journal = job.append or job.overwrite, job.journal is None
+    keeps = job.append or job.overwrite
+    without_journal = job.journal is None
     if job.new_classes == "refuse" and job.label is None and job.labels is None:
         raise InputError("--new-classes refuse is about labels: name their column with --label")
     if job.append and job.overwrite:
-        raise InputError("--append and --overwrite exclude each other: keep what the output file has, or drop it?")
+        raise InputError(
+            "--append and --overwrite exclude each other: keep what the output file has, or drop it?"
+        )
     if keeps and (job.output == "-" or not without_journal):
         raise InputError(
             "--append and --overwrite are for an output file of a run without a journal, not for standard output"
@@ -53,15 +56,21 @@ def check(job: Job) -> None:
     if job.labels is not None and job.id is None:
         raise InputError("--labels gives labels by id: name the id column of the rows with --id")
     if job.labels is not None and job.label is not None:
-        raise InputError("--label says that labels stand in the rows, --labels that they come in a file: which is it?")
+        raise InputError(
+            "--label says that labels stand in the rows, --labels that they come in a file: which is it?"
+        )
     if job.labels is not None and not job.labels.is_file():
         raise InputError(f"no file of labels at {job.labels}")
     if broker is not None and without_journal:
-        raise InputError(f"{called(broker)} needs --journal DIR: what a broker was told is done must be on disk")
+        raise InputError(
+            f"{called(broker)} needs --journal DIR: what a broker was told is done must be on disk"
+        )
     if job.accept_loss and without_journal:
-        raise InputError("--accept-loss is about a journal: name it with --journal")
+        raise InputError("--setting accept_loss is about a journal: name it with --journal")
     if job.output.startswith("kafka://"):
-        raise InputError(f"--output {called(job.output)}: predictions go to a file, to -, or to redis://HOST/STREAM")
+        raise InputError(
+            f"--output {called(job.output)}: predictions go to a file, to -, or to redis://HOST/STREAM"
+        )
     if not job.model.is_file():
         raise InputError(f"no model file at {job.model}; `hedgerow fit` makes one")
     _check_distinct(job)
@@ -83,9 +92,13 @@ def _check_distinct(job: Job) -> None:
         *((f"the input, {called(job.input)}", path) for path in inputs),
         (f"the model, {job.model}", str(job.model)),
         (f"the labels, {job.labels}", job.labels),
-        (f"the journal in {job.journal}", None if job.journal is None else job.journal / Journal.FILE),
+        (
+            f"the journal in {job.journal}",
+            None if job.journal is None else job.journal / Journal.FILE,
+        ),
     ]
-    output, dead = None if job.output.startswith(BROKERS) else _regular(job.output, 1), job.dead_letter_file
+    output = None if job.output.startswith(BROKERS) else _regular(job.output, 1)
+    dead = job.dead_letter_file
     for option, path, content in (
         (f"--output {job.output}", output, f"the predictions of --output {job.output}"),
         (f"--dead-letter {dead}", dead, f"the bad rows of --dead-letter {dead}"),
@@ -94,10 +107,16 @@ def _check_distinct(job: Job) -> None:
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):
             continue  # nothing is kept in a pipe, a terminal, /dev/null
         for what, other in read:
-            if other and same_file(path, other) and not (path == job.save and what.startswith("the model")):
+            if (
+                other
+                and same_file(path, other)
+                and not (path == job.save and what.startswith("the model"))
+            ):
                 raise InputError(f"{option} would overwrite {what}; choose another name")
         if _is_in_input(job, Path(path)):
-            raise InputError(f"{option} would become a part of the input, {job.input}; choose another folder")
+            raise InputError(
+                f"{option} would become a part of the input, {job.input}; choose another folder"
+            )
         read.append((content, path))
 
 
@@ -121,10 +140,14 @@ def _check_output(job: Job) -> None:
     path = Path(job.output)
     if job.output == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # a stream: a pipe, a terminal, /dev/null
-    begun = job.journal is not None and (job.journal / Journal.FILE).exists()  # then the journal knows the output
+    begun = (
+        job.journal is not None and (job.journal / Journal.FILE).exists()
+    )  # then the journal knows the output
     if path.is_file() and path.stat().st_size and not (job.append or job.overwrite or begun):
         more = "" if job.journal is None else "; a new journal begins a new output"
-        raise InputError(f"{job.output} has content already: --append adds to it, --overwrite replaces it{more}")
+        raise InputError(
+            f"{job.output} has content already: --append adds to it, --overwrite replaces it{more}"
+        )
     if not path.is_file():
         check_writable(path)
     else:

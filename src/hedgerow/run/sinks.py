@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InputError
+from hedgerow.live.journal import line_mark
 from hedgerow.run.engine import RunEngine
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import BROKERS, Job
@@ -41,7 +42,11 @@ def open_sinks(job: Job, engine: RunEngine, interrupts: Interrupts) -> list[Sink
     dead = job.dead_letter_file
     if job.journal is None:
         sinks: list[Sink] = [Plain(job.output, interrupts, job.overwrite, job.append)]
-        return sinks if dead is None else [*sinks, Plain(str(dead), interrupts, append=True, lazy=True)]
+        return (
+            sinks
+            if dead is None
+            else [*sinks, Plain(str(dead), interrupts, append=True, lazy=True)]
+        )
     if job.output.startswith(BROKERS):
         from hedgerow.run.brokers import RedisSink
 
@@ -57,9 +62,17 @@ class Plain(Sink):
     """A file or a pipe, without a journal; `lazy`: it is opened when there is something to write."""
 
     def __init__(
-        self, name: str, interrupts: Interrupts, overwrite: bool = False, append: bool = False, lazy: bool = False
+        self,
+        name: str,
+        interrupts: Interrupts,
+        overwrite: bool = False,
+        append: bool = False,
+        lazy: bool = False,
     ) -> None:
-        self._name, self._interrupts, self._append, self._lazy = name, interrupts, append, lazy
+        self._name = name
+        self._interrupts = interrupts
+        self._append = append
+        self._lazy = lazy
         self._descriptor: int | None = None
         self._flags = os.O_RDWR if append else os.O_WRONLY
         self._flags |= os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if overwrite else os.O_APPEND)
@@ -90,14 +103,17 @@ class Plain(Sink):
 
     def write(self) -> None:
         """What was put."""
-        data, self._data = self._data, b""
+        data = self._data
+        self._data = b""
         if data:
             try:
                 self._interrupts.write(self._open(), data)
             except BrokenPipeError:
                 raise
             except OSError as error:
-                raise InputError(f"cannot write to {self._name}: {error.strerror}; nothing more was learned") from error
+                raise InputError(
+                    f"cannot write to {self._name}: {error.strerror}; nothing more was learned"
+                ) from error
 
     def close(self) -> None:
         """Close it, if it was opened here."""
@@ -114,7 +130,9 @@ class Kept(Sink):
     """
 
     def __init__(self, mark: str, path: Path, engine: RunEngine, lazy: bool = False) -> None:
-        self._mark, self._path, self._size = mark, path, 0
+        self._mark = mark
+        self._path = path
+        self._size = 0
         self._descriptor: int | None = None
         before = engine.mark(mark)
         if before is not None:
@@ -124,27 +142,38 @@ class Kept(Sink):
 
     def _go_on(self, before: bytes) -> None:
         about, data = begun(before, "path", str(self._path))
-        here, there = self._path, Path(about["path"])
+        here = self._path
+        there = Path(about["path"])
         if there == here.resolve() or there.exists():
             self._path = there
-            self._complete(about["start"], data)
+            self._complete(about["start"], data, about.get("length"))
         if there != here.resolve():
             self.close()
-            self._path, self._size = here, 0
+            self._path = here
+            self._size = 0
             if here.exists() and here.stat().st_size:
-                raise InputError(f"{here} has content, and the journal's output is {there}; name that, or a new file")
+                raise InputError(
+                    f"{here} has content, and the journal's output is {there}; name that, or a new file"
+                )
 
-    def _complete(self, start: int, data: bytes) -> None:
+    def _complete(self, start: int, data: bytes, length: int | None) -> None:
+        """Write again what is not there. `length`: that of all lines, before some were forgotten."""
         descriptor = self._open()
         size = os.fstat(descriptor).st_size
-        there = os.pread(descriptor, len(data) + 1, start)
-        if size < start or not data.startswith(there):
+        whole = len(data) if length is None else length
+        there = os.pread(descriptor, whole + 1, start)
+        known = data.startswith(there) if length is None else len(there) <= whole
+        if size < start or not known:
             raise InputError(
                 f"{self._path} is not as the journal left it ({size} bytes, the newest lines from {start} on): it was "
                 "changed or replaced; put it back, or choose another file for what comes next"
             )
+        if length is not None and len(there) == whole:  # all of it had been written
+            self._size = size
+            return
         os.ftruncate(descriptor, start)
-        self._size, self._data = start, data
+        self._size = start
+        self._data = _still_there(data)
         self.write()
 
     def _open(self) -> int:
@@ -158,20 +187,22 @@ class Kept(Sink):
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines themselves, until the next ones are put."""
         if self._descriptor is not None:
-            os.fsync(self._descriptor)  # those before: the journal forgets them now
+            self._sync(self._descriptor)  # those before: the journal forgets them now
         elif not data:
             return {}
         self._data = data
         about = {"path": str(self._path.resolve()), "start": self._size}
-        return {self._mark: json.dumps(about).encode() + b"\n" + data}
+        return {self._mark: line_mark(about, data)}
 
     def write(self) -> None:
         """What was put, at its place."""
-        rest, self._data = memoryview(self._data), b""
+        rest = memoryview(self._data)
+        self._data = b""
         try:
             while rest:
                 written = os.pwrite(self._open(), rest, self._size)
-                rest, self._size = rest[written:], self._size + written
+                rest = rest[written:]
+                self._size = self._size + written
         except OSError as error:
             raise InputError(
                 f"cannot write to {self._path}: {error.strerror}; the journal has the lines, start again to go on"
@@ -180,9 +211,17 @@ class Kept(Sink):
     def close(self) -> None:
         """Put it on disk."""
         if self._descriptor is not None:
-            os.fsync(self._descriptor)
+            self._sync(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _sync(self, descriptor: int) -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise InputError(
+                f"cannot write to {self._path}: {error.strerror}; the journal has the lines, start again to go on"
+            ) from error
 
 
 class KeptPipe(Plain):
@@ -194,13 +233,13 @@ class KeptPipe(Plain):
         before = engine.mark("output")
         if before is not None:
             with on_error(self.close):
-                super().put(begun(before, "stream", "a stream")[1])
+                super().put(_still_there(begun(before, "stream", "a stream")[1]))
                 self.write()
 
     def put(self, data: bytes) -> Marks:
         """The journal keeps the lines."""
         super().put(data)
-        return {"output": json.dumps({"stream": True}).encode() + b"\n" + data}
+        return {"output": line_mark({"stream": True}, data)}
 
 
 def begun(mark: bytes, kind: str, now: str) -> tuple[dict[str, Any], bytes]:
@@ -208,6 +247,15 @@ def begun(mark: bytes, kind: str, now: str) -> tuple[dict[str, Any], bytes]:
     text, _, data = mark.partition(b"\n")
     about = json.loads(text)
     if kind not in about:
-        before = about.get("path") or ("a stream (standard output, a pipe)" if "stream" in about else "a Redis stream")
-        raise InputError(f"the output is {now}, that of the journal until now {before}; go on with that")
+        before = about.get("path") or (
+            "a stream (standard output, a pipe)" if "stream" in about else "a Redis stream"
+        )
+        raise InputError(
+            f"the output is {now}, that of the journal until now {before}; go on with that"
+        )
     return about, data
+
+
+def _still_there(lines: bytes) -> bytes:
+    """Without those of events that were forgotten, which are empty."""
+    return b"".join(line for line in lines.splitlines(keepends=True) if line != b"\n")

@@ -8,21 +8,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 from hedgerow.core.errors import InputError
 from hedgerow.events import DUPLICATE, LEARNED, REFUSED, UNKNOWN, LabelResult
-from hedgerow.live.journal import Model
-from hedgerow.regressor import OnlineTransferRegressor
 from hedgerow.rows import Bad, Late, RowBlock, Wanted, open_file, open_rows
 from hedgerow.rows.inputs import TEXT, format_of
 from hedgerow.rows.inputs import Files as InputFiles
-from hedgerow.rows.wanted import NUMBERS
 from hedgerow.run.engine import RunEngine, RunWriter
 from hedgerow.run.interrupts import Interrupts
-from hedgerow.run.job import Job, called
+from hedgerow.run.job import BROKERS, Job, called
 from hedgerow.run.report import Say
 from hedgerow.run.sinks import Marks
+from hedgerow.task import Model, task_of
 
 SIZE = 2048  # rows that are predicted, learned and committed together
 HELD = 100_000  # labels that wait for their rows
@@ -72,11 +71,6 @@ def open_source(job: Job, engine: RunEngine, interrupts: Interrupts, say: Say) -
     return Files(job, engine, interrupts)
 
 
-def label_classes(model: Model) -> Any:
-    """What labels are read as: the classes, or numbers."""
-    return NUMBERS if isinstance(model, OnlineTransferRegressor) else model.classes_
-
-
 def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
     """What a model expects of a row."""
     names = getattr(clf, "feature_names_in_", None)
@@ -84,7 +78,7 @@ def wanted_of(clf: Model, job: Job, id: str | None = None) -> Wanted:
         clf.n_features_in_,
         None if names is None else list(map(str, names)),
         job.label,
-        label_classes(clf),
+        task_of(clf).reads(clf),
         new_classes=job.new_classes == "learn",
         id=id or job.id,
         table=clf.table_,
@@ -167,24 +161,50 @@ class LateLabels:
 
     def __init__(self, job: Job, engine: RunEngine) -> None:
         self.file = None if job.labels is None else LabelFile(job, engine)
-        self._held: dict[str, tuple[Late, Place]] = {}  # by id; from the place it would be read again
+        self._endless = job.is_pipe or job.input.startswith(BROKERS)
+        # by id; from the place it would be read again
+        self._held: dict[str, tuple[Late, Place]] = {}
 
     def before(self, writer: RunWriter, final: bool = False) -> list[Bad]:
-        """Read on, and learn what can be learned; the labels that cannot be used."""
+        """Read on, and learn what can be learned; the labels that cannot be used.
+
+        At most so many labels are held as `HELD`, then no more are read until rows have come. Of an input without an
+        end the oldest are given up for them.
+        """
         bad: list[Bad] = []
-        for item, place in () if self.file is None or len(self._held) >= HELD else self.file.read(final):
+        if self._endless and len(self._held) >= HELD:
+            bad += self._given_up(
+                SIZE, f"{HELD:,} other labels wait, and no row has come with the id"
+            )
+        while self.file is not None:
+            all_read = self._read(self.file, writer, final, bad)
+            if not final:
+                break
+            bad += self._given_up(HELD + SIZE, "no row has the id")
+            if all_read:
+                break
+        return bad
+
+    def _read(self, file: LabelFile, writer: RunWriter, final: bool, bad: list[Bad]) -> bool:
+        """Whether all that can be read was read, by whole blocks."""
+        begun = file.place
+        for item, place in file.read(final):
+            if place is not begun and len(self._held) >= HELD:
+                return False
+            begun = place
             if isinstance(item, Bad):
                 bad.append(item)
             elif (unused := self._learn(writer, item)) is not None:
                 bad += unused
             elif (first := self._held.setdefault(item.id, (item, place))[0].label) != item.label:
-                bad.append(Bad(item.line, f"label of {item.id!r}: {first!r} was given for it before", item.id))
-            if len(self._held) >= HELD:
-                break
-        if final:
-            bad += [Bad(item.line, f"no row has the id {id!r}", id) for id, (item, _) in self._held.items()]
-            self._held.clear()
-        return bad
+                reason = f"label of {item.id!r}: {first!r} was given for it before"
+                bad.append(Bad(item.line, reason, item.id))
+        return True
+
+    def _given_up(self, most: int, reason: str) -> list[Bad]:
+        """The oldest labels that are held go."""
+        ids = list(islice(self._held, most))
+        return [Bad(self._held.pop(id)[0].line, f"{reason} {id!r}", id) for id in ids]
 
     def after(self, writer: RunWriter, ids: Sequence[str]) -> list[Bad]:
         """Learn what waited for these rows."""
@@ -194,9 +214,15 @@ class LateLabels:
     def in_stream(self, writer: RunWriter, item: Late) -> list[Bad]:
         """Learn a label that stands in the stream itself, after its row."""
         unused = self._learn(writer, item, "")
-        return [Bad(item.line, f"no row has the id {item.id!r}", item.id)] if unused is None else unused
+        return (
+            [Bad(item.line, f"no row has the id {item.id!r}", item.id)]
+            if unused is None
+            else unused
+        )
 
-    def _learn(self, writer: RunWriter, item: Late, prefix: str = "label of {!r}: ") -> list[Bad] | None:
+    def _learn(
+        self, writer: RunWriter, item: Late, prefix: str = "label of {!r}: "
+    ) -> list[Bad] | None:
         """One label: as a bad one, if it cannot be used; None if its id is not known (yet)."""
         try:
             result = writer.label(item.id, item.label)
@@ -205,7 +231,13 @@ class LateLabels:
         if result.status == UNKNOWN:
             return None
         used = result.status in (LEARNED, DUPLICATE)
-        return [] if used else [Bad(item.line, prefix.format(item.id) + (result.detail or result.status), item.id)]
+        return (
+            []
+            if used
+            else [
+                Bad(item.line, prefix.format(item.id) + (result.detail or result.status), item.id)
+            ]
+        )
 
     def marks(self) -> Marks:
         """From where labels must be read again after a restart; those that were learned are recognised."""
@@ -225,7 +257,8 @@ class LabelFile:
     def __init__(self, job: Job, engine: RunEngine) -> None:
         assert job.labels is not None
         assert job.id is not None
-        self.path, self._again = job.labels, job.journal is not None
+        self.path = job.labels
+        self._again = job.journal is not None
         self.half: int | None = None
         self._format = format_of(self.path)
         if self._format not in TEXT:
@@ -243,24 +276,31 @@ class LabelFile:
                 f"'label' if there are more; it has {', '.join(names)}"
             )
         new = job.new_classes == "learn"
-        self._wanted = Wanted(0, [], label, label_classes(engine.clf), new_classes=new, id=job.id)
+        classes = task_of(engine.clf).reads(engine.clf)
+        self._wanted = Wanted(0, [], label, classes, new_classes=new, id=job.id)
 
     def read(self, final: bool) -> Iterator[tuple[Late | Bad, Place]]:
         """What follows, with the place before it: up to the last whole line, or to the end if that is `final`."""
         size = self.path.stat().st_size
         if size == self._size and not final:
             return  # it has not grown
-        self._size = size
         with open_rows(
             str(self.path), self._wanted, format=self._format, size=SIZE, start=self.place,
             whole_lines=not final or (self._again and self._is_half()),
         ) as rows:  # fmt: skip
             for block in rows:
-                for line, id, label in zip(block.lines.tolist(), block.ids or (), block.labels or (), strict=True):
-                    item = Bad(line, "an id without a label", id) if label is None else Late(line, id, label)
+                for line, id, label in zip(
+                    block.lines.tolist(), block.ids or (), block.labels or (), strict=True
+                ):
+                    item = (
+                        Bad(line, "an id without a label", id)
+                        if label is None
+                        else Late(line, id, label)
+                    )
                     yield item, self.place
                 yield from ((bad, self.place) for bad in block.bad)
                 self.place = block.end
+        self._size = size
         if final and self._again and self._is_half():
             self.half = self.place["line"] if self.place else 1
 

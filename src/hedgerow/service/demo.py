@@ -1,9 +1,9 @@
 """Something to look at: the embedded digits as a stream that never ends, for `hedgerow serve --demo`.
 
 Digits of the domain "shifted" come one by one, about twenty a second. Each is predicted; its label follows some rows
-later, and a few labels never come. After a while digits come that nobody knew (those of "thin", each time turned or
-mirrored in another way): the stream drifts, mistakes rise, and an alarm says so. Then labels stop for a while. Then all
-begins again in a new order.
+later, and a few labels never come. After a while digits come that nobody knew (those of "thin", turned in another way
+each time): the stream drifts, mistakes rise, and an alarm says so. Then labels stop for a while. Then all begins again
+in a new order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.core.arrays import Array
-from hedgerow.core.domains import Domain, split
+from hedgerow.core.domains import split
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.values import plain
 from hedgerow.data import load
@@ -27,7 +27,10 @@ from hedgerow.service.models import Models, happens, logger
 from hedgerow.service.schemas import Problem
 
 NAME = "digits"
-TARGET, DRIFT = "shifted", "thin"  # where the stream comes from, and where it drifts to; the other domains are sources
+TARGET = (
+    "shifted"  # where the stream comes from, and where it drifts to; the other domains are sources
+)
+DRIFT = "thin"
 SECONDS = 0.05  # between two rows
 DELAYS = (2, 20)  # rows until a label comes: between these
 NEVER = 0.03  # share of labels that never come
@@ -36,16 +39,12 @@ NOISE = 1.0  # added to every pixel (of 0 to 16), so that a digit that comes aga
 PATIENCE = 120.0  # seconds until a label that did not come is given up
 
 
-class Phase(NamedTuple):
-    """A part of the stream: how many rows, of which domain, and whether their labels come."""
-
-    rows: int
-    domain: str
-    labelled: bool = True
-
-
-CYCLE = (Phase(450, TARGET), Phase(250, DRIFT), Phase(400, TARGET), Phase(300, TARGET, labelled=False))
-VIEWS = 8  # ways to turn and mirror a digit
+CYCLE = (  # rows, of which domain, and whether their labels come
+    (450, TARGET, True),
+    (250, DRIFT, True),
+    (400, TARGET, True),
+    (300, TARGET, False),
+)
 
 
 class Row(NamedTuple):
@@ -64,8 +63,8 @@ def model() -> OnlineTransferClassifier:
     return OnlineTransferClassifier().fit_domains(sources, warmup)
 
 
-def rows(seed: int = 0, cycle: tuple[Phase, ...] = CYCLE) -> Iterator[Row]:
-    """The stream, for ever.
+def rows(seed: int = 0) -> Iterator[Row]:
+    """The stream, for ever: the digits of `DRIFT` are seen in another way each time.
 
     >>> row = next(rows(seed=1))
     >>> row.x.shape, 0 <= row.y <= 9
@@ -74,29 +73,16 @@ def rows(seed: int = 0, cycle: tuple[Phase, ...] = CYCLE) -> Iterator[Row]:
     rng = np.random.default_rng(seed)
     domains = load("digits")
     _, stream = split(domains[TARGET], warmup=0.3, seed=0)
-    places = {TARGET: stream, DRIFT: domains[DRIFT]}
-    orders = {name: _orders(domain, rng) for name, domain in places.items()}
-    for view in itertools.cycle(range(VIEWS)):
-        for phase in cycle:
-            domain, order = places[phase.domain], orders[phase.domain]
-            for i in itertools.islice(order, phase.rows):
-                x = domain.X[i] if phase.domain == TARGET else turned(domain.X[i], view)
-                x = np.clip(x + rng.normal(scale=NOISE, size=x.size), 0, 16)
-                comes = phase.labelled and rng.random() >= NEVER
-                assert domain.y is not None
+    for turns in itertools.count():
+        for count, name, labelled in CYCLE:
+            domain = stream if name == TARGET else domains[name]
+            assert domain.y is not None
+            for i in rng.choice(len(domain), count, replace=count > len(domain)):
+                image = domain.X[i].reshape(SIDE, SIDE)
+                image = np.rot90(image, turns if name == DRIFT else 0)
+                x = np.clip(image.ravel() + rng.normal(scale=NOISE, size=image.size), 0, 16)
+                comes = labelled and rng.random() >= NEVER
                 yield Row(x, plain(domain.y[i]), int(rng.integers(*DELAYS)) if comes else None)
-
-
-def turned(x: Array, view: int) -> Array:
-    """A digit seen in another way: turned by `view` quarters, and mirrored from the fifth on."""
-    image = x.reshape(SIDE, SIDE)
-    return np.rot90(image if view < 4 else image[:, ::-1], view % 4).ravel()
-
-
-def _orders(domain: Domain, rng: np.random.Generator) -> Iterator[int]:
-    """The rows of a domain, over and over, each time in a new order."""
-    while True:
-        yield from rng.permutation(len(domain)).tolist()
 
 
 async def stream_digits(models: Models, seconds: float = SECONDS) -> None:
@@ -109,16 +95,22 @@ async def stream_digits(models: Models, seconds: float = SECONDS) -> None:
 
 async def _stream(models: Models, seconds: float) -> None:
     if NAME not in [entry.name for entry in models]:
-        entry, file = models.reserve(NAME), models.scratch(NAME)
+        entry = models.reserve(NAME)
+        file = models.scratch(NAME)
         await asyncio.to_thread(lambda: model().save(file))
         await models.install(entry, file, Settings(label_timeout=PATIENCE))
     entry = models[NAME]
     while entry.state == "opening":
         if await happens(models.stopping, seconds):
             return
-    at = entry.model.stats()["events"]  # a demonstration that goes on does not begin with the same rows again
-    source, clock = rows(seed=at), asyncio.get_running_loop().time
-    waiting: list[tuple[int, str, Any]] = []  # labels on their way: at which row they come, of which event
+    at = entry.model.stats()[
+        "events"
+    ]  # a demonstration that goes on does not begin with the same rows again
+    source = rows(seed=at)
+    clock = asyncio.get_running_loop().time
+    waiting: list[
+        tuple[int, str, Any]
+    ] = []  # labels on their way: at which row they come, of which event
     due = clock()
     while not await happens(models.stopping, max(0.0, due - clock())):
         due = max(due + seconds, clock())  # what was missed is not made up for

@@ -9,7 +9,14 @@ from collections import Counter as Counted
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 import hedgerow
@@ -28,26 +35,28 @@ class Requests:
         self.registry = CollectorRegistry()
         labels = ("method", "path")
         self._count = Counter(
-            "hedgerow_requests", "Requests that were answered", (*labels, "status"), registry=self.registry
+            "hedgerow_requests",
+            "Requests that were answered",
+            (*labels, "status"),
+            registry=self.registry,
         )
         self._seconds = Histogram(
-            "hedgerow_request_seconds", "Time from request to answer", labels, registry=self.registry, buckets=BUCKETS
+            "hedgerow_request_seconds",
+            "Time from request to answer",
+            labels,
+            registry=self.registry,
+            buckets=BUCKETS,
         )
         ProcessCollector(registry=self.registry)
         build = Info("hedgerow_build", "What runs here", registry=self.registry)
         build.info({"version": hedgerow.__version__, "python": platform.python_version()})
-        self._known: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def note(self, method: str, path: str, status: int, seconds: float) -> None:
         """One request; `path` is the template of its route, so that the number of metrics is bounded."""
         if method not in METHODS:
             method = "other"
-        pair = self._known.get((method, path, status))
-        if pair is None:
-            pair = self._count.labels(method, path, str(status)), self._seconds.labels(method, path)
-            self._known[method, path, status] = pair
-        pair[0].inc()
-        pair[1].observe(seconds)
+        self._count.labels(method, path, str(status)).inc()
+        self._seconds.labels(method, path).observe(seconds)
 
 
 # By kind: the metrics and their help. A sample is there if the model or fleet has that number.
@@ -85,23 +94,29 @@ METRICS = {
         "file_bytes": "Size of the file",
     },
 }
-COUNTERS = ("events", "labels", "mistakes", "expired", "unknown_labels", "drift_alarms", "squared_error")
+COUNTERS = (
+    "events",
+    "labels",
+    "mistakes",
+    "expired",
+    "unknown_labels",
+    "drift_alarms",
+    "squared_error",
+)
 LABELS = {"alarms": "rule", "discrepancy": "source"}  # of metrics that have several samples a model
 
 
-def _numbers(entry: Entry) -> dict[str, Any]:
-    """What a model or fleet says about itself, by the names of metrics."""
-    always = {"ready": entry.state == "ready", "queue": entry.waiting}
-    opened, live = entry.opened, entry.live
-    if entry.state != "ready" or opened is None:
-        return always
-    stats = {**opened.stats(), **always}
+def numbers_of(entry: Entry) -> dict[str, Any]:
+    """What an open model or fleet says about itself, by the names of metrics."""
+    assert entry.opened is not None
+    stats = entry.opened.stats()
+    live = entry.live
     if live is None:
         return stats
     raised = Counted(alarm["rule"] for alarm in live.alarms())
+    entry.alarms = {rule: raised[rule] for rule in RULES}
     return {
         **stats,
-        "alarms": {rule: raised[rule] for rule in RULES},
         "discrepancy": dict(itertools.islice(stats.get("discrepancy", {}).items(), MOST_SOURCES)),
         "journal_bytes": stats["journal"]["bytes"],
         "snapshot_age_seconds": _age(stats["snapshot"]["time"]),
@@ -110,6 +125,9 @@ def _numbers(entry: Entry) -> dict[str, Any]:
         "label_delay_seconds": stats["label_delay"],
         "calibration_error": _calibration(stats.get("calibration", ())),
     }
+
+
+Told = list[tuple[Entry, dict[str, Any] | str]]  # what each said, or why it said nothing
 
 
 def _age(then: float | None) -> float | None:
@@ -124,15 +142,25 @@ def _calibration(bins: Iterable[dict[str, Any]]) -> float | None:
 
 
 class _Collector:
-    """What the models and fleets say about themselves, asked when somebody looks."""
+    """What the models and fleets said about themselves, asked when somebody looked."""
 
-    def __init__(self, entries: list[Entry]) -> None:
-        self._entries = entries
+    def __init__(self, told: Told) -> None:
+        self._told = told
 
     def collect(self) -> Iterator[Metric]:
         """The families, with a sample a model, or more."""
         for kind, metrics in METRICS.items():
-            numbers = {entry.name: _numbers(entry) for entry in self._entries if entry.kind == kind}
+            numbers = {
+                entry.name: {
+                    **(said if isinstance(said, dict) else {}),
+                    # an alarm holds until the model says otherwise, and it says nothing while it is broken
+                    "alarms": entry.alarms,
+                    "queue": entry.waiting,
+                    "ready": isinstance(said, dict),
+                }
+                for entry, said in self._told
+                if entry.kind == kind
+            }
             for metric, text in metrics.items():
                 label = [LABELS[metric]] if metric in LABELS else []
                 family = CounterMetricFamily if metric in COUNTERS else GaugeMetricFamily
@@ -145,8 +173,8 @@ class _Collector:
                 yield samples
 
 
-def exposition(requests: Requests, entries: list[Entry]) -> bytes:
+def exposition(requests: Requests, told: Told) -> bytes:
     """The text that Prometheus reads, of these models only."""
     models = CollectorRegistry()
-    models.register(_Collector(entries))
+    models.register(_Collector(told))
     return generate_latest(requests.registry) + generate_latest(models)

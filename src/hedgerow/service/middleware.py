@@ -8,8 +8,6 @@ journal; admin has all of them. A token may have several lines. Lines that begin
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import hashlib
 import hmac
@@ -25,21 +23,21 @@ import threading
 import time
 import traceback
 from collections import deque
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-import hedgerow
 from hedgerow.core.errors import InputError, unknown
+from hedgerow.service import LOOPBACK_NAMES
 from hedgerow.service.metrics import Requests
 from hedgerow.service.schemas import Problem
-from hedgerow.service.settings import LOOPBACK_NAMES
+
+logger = logging.getLogger("hedgerow.service")
 
 # -- tokens -----------------------------------------------------------------------------------------------------
 
@@ -58,7 +56,10 @@ class Caller:
         """Whether this right was given for this model (or `*`: for all)."""
         grants = self.grants
         return (
-            (right, model) in grants or (right, "*") in grants or ("admin", model) in grants or ("admin", "*") in grants
+            (right, model) in grants
+            or (right, "*") in grants
+            or ("admin", model) in grants
+            or ("admin", "*") in grants
         )
 
     def may_any(self, right: str) -> bool:
@@ -69,15 +70,37 @@ class Caller:
 EVERYBODY = Caller(frozenset({("admin", "*")}))  # where there is no token file: loopback only
 
 
+LOOK_EVERY = 1.0  # seconds between two looks at whether the token file has changed
+
+
 class Tokens:
-    """The tokens of a file that nobody else can read, by digest."""
+    """The tokens of a file that nobody else can read, by digest; read again when the file changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.read()
+        self._version = _version(path)
+        self._looked = time.monotonic()
+        self._callers = self._read()
 
-    def read(self) -> None:
-        """Read the file, now or again; if it cannot be used, what was read before stays."""
+    def _look_again(self) -> None:
+        """Read the file if it has changed; if it cannot be used, what was read before stays, and the log says why."""
+        self._looked = time.monotonic()
+        version = _version(self._path)
+        if version == self._version:
+            return
+        self._version = (
+            version  # from before the file is read: a change meanwhile is found at the next look
+        )
+        try:
+            self._callers = self._read()
+        except InputError as error:
+            logger.warning(
+                "the token file was not read again, and the tokens of before stay: %s", error
+            )
+        else:
+            logger.warning("the token file has changed and was read again")
+
+    def _read(self) -> dict[bytes, Caller]:
         path = self._path
         try:
             with path.open(encoding="utf-8") as file:
@@ -86,51 +109,62 @@ class Tokens:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the token file {path}: {error}") from error
         if mode & 0o077:
-            raise InputError(f"the token file {path} has mode {mode:04o}, so others can read it: chmod 600 {path}")
+            raise InputError(
+                f"the token file {path} has mode {mode:04o}, so others can read it: chmod 600 {path}"
+            )
         grants: dict[bytes, set[tuple[str, str]]] = {}
         for number, line in enumerate(lines, start=1):
             if line.strip() and not line.lstrip().startswith("#"):
                 token, granted = _parsed(line, f"{path}, line {number}")
                 grants.setdefault(_digest(token), set()).update(granted)
         if not grants:
-            raise InputError(f"the token file {path} has no token; a line is TOKEN RIGHTS MODELS; {MAKE_ONE}")
-        self._callers = {digest: Caller(frozenset(granted)) for digest, granted in grants.items()}
+            raise InputError(
+                f"the token file {path} has no token; a line is TOKEN RIGHTS MODELS; {MAKE_ONE}"
+            )
+        return {digest: Caller(frozenset(granted)) for digest, granted in grants.items()}
 
     def caller(self, authorization: str) -> Caller | None:
-        """Whose header this is: `Bearer TOKEN`, or `Basic` with the token as the password (browsers ask for it)."""
-        kind, _, value = authorization.partition(" ")
-        token: str | None = value.strip()
-        if kind.lower() == "basic":
-            token = _password(value)
-        elif kind.lower() != "bearer":
+        """Whose header this is: `Bearer TOKEN`."""
+        if time.monotonic() - self._looked >= LOOK_EVERY:
+            self._look_again()
+        kind, _, token = authorization.partition(" ")
+        if kind.lower() != "bearer":
             return None
-        if not token:
-            return None
-        sent, match = _digest(token), None
-        for digest, caller in self._callers.items():  # all of them: the time says nothing about which is near
+        sent = _digest(token.strip())
+        match = None
+        for (
+            digest,
+            caller,
+        ) in self._callers.items():  # all of them: the time says nothing about which is near
             if hmac.compare_digest(digest, sent):
                 match = caller
         return match
 
 
+def _version(path: Path) -> tuple[int, ...]:
+    """What changes with a file, or with its mode; nothing if it is not there."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_mtime_ns, about.st_ctime_ns, about.st_ino, about.st_size
+
+
 def _parsed(line: str, where: str) -> tuple[str, set[tuple[str, str]]]:
     parts = line.split()
     if len(parts) != 3:
-        raise InputError(f"{where}: {len(parts)} words; a line is TOKEN RIGHTS MODELS, e.g. `.. predict,learn *`")
-    token, rights, models = parts[0], parts[1].split(","), parts[2].split(",")
+        raise InputError(
+            f"{where}: {len(parts)} words; a line is TOKEN RIGHTS MODELS, e.g. `.. predict,learn *`"
+        )
+    token = parts[0]
+    rights = parts[1].split(",")
+    models = parts[2].split(",")
     if len(token) < SHORTEST:
         raise InputError(f"{where}: a token of {len(token)} characters can be guessed; {MAKE_ONE}")
     for right in rights:
         if right not in RIGHTS:
             raise InputError(f"{where}: {unknown('right', right, RIGHTS)}")
     return token, {(right, model) for right in rights for model in models if model}
-
-
-def _password(value: str) -> str | None:
-    try:
-        return base64.b64decode(value.strip(), validate=True).decode("utf-8").partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
-        return None
 
 
 def _digest(token: str) -> bytes:
@@ -154,9 +188,10 @@ class Log(logging.Handler):
     repeats is written every so often, with its count.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._stream, self._lines, self._dropped = stream, deque[dict[str, Any]](), 0
+        self._lines = deque[dict[str, Any]]()
+        self._dropped = 0
         self._last = dict[str, tuple[float, int]]()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._write_on, name="hedgerow-log", daemon=True)
@@ -180,7 +215,8 @@ class Log(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """A line about what a library logged."""
         text = record.getMessage()[:500]
-        now, (last, repeats) = time.monotonic(), self._last.get(text, (-REPEAT_SECONDS, 0))
+        now = time.monotonic()
+        last, repeats = self._last.get(text, (-REPEAT_SECONDS, 0))
         if now - last < REPEAT_SECONDS:
             self._last[text] = (last, repeats + 1)
             return
@@ -199,23 +235,34 @@ class Log(logging.Handler):
     def _write(self) -> None:
         lines = [self._lines.popleft() for _ in range(len(self._lines))]
         if self._dropped:
-            lines.append({"time": time.time(), "event": "lines were dropped", "lines": self._dropped})
+            lines.append(
+                {"time": time.time(), "event": "lines were dropped", "lines": self._dropped}
+            )
             self._dropped = 0
         for line in lines:
-            line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
-        stream = self._stream or sys.stderr
+            line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(
+                timespec="milliseconds"
+            )
         # a log that nobody reads any more must not end the service
         with contextlib.suppress(OSError, ValueError):
-            stream.write("".join(f"{json.dumps(line)}\n" for line in lines))
-            stream.flush()
+            sys.stderr.write("".join(f"{json.dumps(line)}\n" for line in lines))
+            sys.stderr.flush()
 
 
 # -- every request ----------------------------------------------------------------------------------------------
 
 CALLER = "hedgerow.caller"
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="hedgerow"'}
-BROWSER_CHALLENGE = {"WWW-Authenticate": 'Basic realm="hedgerow: any name, and a token as the password"'}
-OWN_SITE = (None, b"same-origin", b"none")  # values of Sec-Fetch-Site: no browser, our page, an address typed in
+OWN_SITE = (
+    None,
+    b"same-origin",
+    b"none",
+)  # values of Sec-Fetch-Site: no browser, our page, an address typed in
+
+
+def inside(scope: Scope) -> str:
+    """The path of a request, without what a proxy has put before it."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
 def caller_of(scope: Scope) -> Caller:
@@ -226,7 +273,9 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
-TEMPLATE = "hedgerow.template"  # in the scope: the path of the operation, with its parameters by name
+TEMPLATE = (
+    "hedgerow.template"  # in the scope: the path of the operation, with its parameters by name
+)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SECURITY = {
     b"content-security-policy": b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -240,83 +289,112 @@ SECURITY = {
 }
 
 
+INTERNAL = Problem("internal", "an error inside; the log has more under the id in `instance`")
+
+
 class RequestMiddleware:
-    """Who calls, an id, security headers, a log line, a metric and a span for every request; errors as problems.
+    """Who calls, an id, security headers, a log line and a metric for every request; errors as problems.
 
     The id is the caller's own, from the header X-Request-ID, if it can stand in a log.
     """
 
     def __init__(
-        self, app: ASGIApp, log: Log, requests: Requests, tokens: Tokens | None, host: str, stopping: asyncio.Event
+        self,
+        app: ASGIApp,
+        log: Log,
+        requests: Requests,
+        tokens: Tokens | None,
+        host: str,
+        stopping: asyncio.Event,
     ) -> None:
-        self._app, self._log, self._requests, self._tracer = app, log, requests, _tracer()
-        self._tokens, self._stopping, self._hosts = tokens, stopping, {*LOOPBACK_NAMES, host}
-        self._run, self._numbers = secrets.token_hex(4), itertools.count(1)
+        self._app = app
+        self._log = log
+        self._requests = requests
+        self._tokens = tokens
+        self._stopping = stopping
+        self._hosts = {*LOOPBACK_NAMES, host}
+        self._run = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status, about = time.perf_counter(), 0, dict[str, Any]()
+        began = time.perf_counter()
         headers = dict(scope["headers"])
         own = headers.get(b"x-request-id", b"").decode("latin-1")
         request_id = own if REQUEST_ID.fullmatch(own) else f"{self._run}-{next(self._numbers)}"
-        instance = f"{scope['path'][:200]}#{request_id}"
+        status = 0
+        about: dict[str, Any] = {}
 
-        async def send_with_headers(message: Message) -> None:
+        async def answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = list(message.get("headers", ()))
-                names = {name for name, _ in headers}
-                headers += [(name, value) for name, value in SECURITY.items() if name not in names]
-                message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
+                own = list(message.get("headers", ()))
+                names = {name for name, _ in own}
+                own += [(name, value) for name, value in SECURITY.items() if name not in names]
+                message["headers"] = [*own, (b"x-request-id", request_id.encode())]
             await send(message)
 
-        with _span(self._tracer, scope["method"], headers) as span:
-            try:
-                self._check(scope, headers)
-                await self._app(scope, receive, send_with_headers)
-            except Problem as problem:
-                await problem.response(instance)(scope, receive, send_with_headers)
-            except ClientDisconnect:
-                status = status or 499
-            except Exception as error:
-                about = _without_values(error)
-                if not status:
-                    internal = Problem("internal", "an error inside; the log has more under the id in `instance`")
-                    await internal.response(instance)(scope, receive, send_with_headers)
-            finally:
-                seconds, method, path = time.perf_counter() - began, scope["method"], scope.get(TEMPLATE, "unmatched")
-                model = scope.get("path_params", {}).get("name", "")[:64] or None
-                if status == 401:  # somebody without a token: which address was asked for, and from where
-                    about = {"address": scope["path"][:200], "client": (scope.get("client") or [None])[0]}
-                self._requests.note(method, path, status, seconds)
-                self._log.add(
-                    method=method, path=path, status=status, ms=round(1e3 * seconds, 2), model=model,
-                    request=request_id, **about,
-                )  # fmt: skip
-                if span is not None:
-                    span.update_name(f"{method} {path}")
-                    span.set_attributes({"http.request.method": method, "http.route": path, "request.id": request_id})
-                    span.set_attribute("http.response.status_code", status)
+        try:
+            self._check(scope, headers)
+            await self._app(scope, receive, answer)
+        except ClientDisconnect:
+            status = status or 499
+        except Exception as error:
+            problem = error if isinstance(error, Problem) else INTERNAL
+            about = {} if problem is error else _without_values(error)
+            if not status:
+                with contextlib.suppress(ClientDisconnect):
+                    await problem.response(f"{scope['path'][:200]}#{request_id}")(
+                        scope, receive, answer
+                    )
+        finally:
+            self._note(scope, request_id, status, time.perf_counter() - began, about)
+
+    def _note(
+        self, scope: Scope, request_id: str, status: int, seconds: float, about: dict[str, Any]
+    ) -> None:
+        """A metric and a line of the log."""
+        method = scope["method"]
+        path = scope.get(TEMPLATE, "unmatched")
+        model = scope.get("path_params", {}).get("name", "")[:64] or None
+        if status == 401:  # somebody without a token: which address was asked for, and from where
+            about = {"address": scope["path"][:200], "client": (scope.get("client") or [None])[0]}
+        self._requests.note(method, path, status, seconds)
+        ms = round(1e3 * seconds, 2)
+        self._log.add(
+            method=method, path=path, status=status, ms=ms, model=model, request=request_id, **about
+        )
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """One request: a problem if nobody may send it, else the caller stands in the scope."""
-        path, scope[CALLER] = scope["path"].removeprefix(scope.get("root_path", "")), self._caller(headers)
+        path = inside(scope)
+        scope[CALLER] = self._caller(headers)
         close = {"Connection": "close"}
         if self._stopping.is_set():
             raise Problem("not-ready", "the service is ending", headers=close)
-        if b"content-length" in headers and b"transfer-encoding" in headers:  # others may see two requests in it
-            raise Problem("malformed", "Content-Length and Transfer-Encoding stand side by side", headers=close)
+        if (
+            b"content-length" in headers and b"transfer-encoding" in headers
+        ):  # others may see two requests in it
+            raise Problem(
+                "malformed",
+                "Content-Length and Transfer-Encoding stand side by side",
+                headers=close,
+            )
         host = headers.get(b"host", b"").decode("latin-1")
         if self._tokens is None and _split(f"//{host}").hostname not in self._hosts:
-            raise Problem("misdirected", "the header Host names no address that is served here without tokens")
+            raise Problem(
+                "misdirected", "the header Host names no address that is served here without tokens"
+            )
         origin = headers.get(b"origin")
         if origin is not None and _split(origin.decode("latin-1")).netloc != host:
             raise Problem("cross-origin", "the header Origin names another site")
-        is_page = path == "/" or path.startswith(("/models/", "/static/"))  # a link to it may stand anywhere
+        is_page = path == "/" or path.startswith(
+            ("/models/", "/static/")
+        )  # a link to it may stand anywhere
         if headers.get(b"sec-fetch-site") not in OWN_SITE and not is_page:
             raise Problem("cross-origin", "the header Sec-Fetch-Site names another site")
 
@@ -327,38 +405,21 @@ class RequestMiddleware:
         caller = None if sent is None else self._tokens.caller(sent.decode("latin-1"))
         if caller is not None:
             return caller
-        detail = "the header Authorization is missing" if sent is None else "the token is not one of this service"
-        browser = b"text/html" in headers.get(b"accept", b"")
-        return Problem("unauthorised", detail, headers=BROWSER_CHALLENGE if browser else CHALLENGE)
-
-
-def _tracer() -> Any:
-    """OpenTelemetry's tracer, if it is installed and whoever started the process has set it up; else None."""
-    try:
-        from opentelemetry import trace
-    except ImportError:
-        return None
-    is_set_up = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
-    return trace.get_tracer("hedgerow", hedgerow.__version__) if is_set_up else None
-
-
-def _span(tracer: Any, method: str, headers: dict[bytes, bytes]) -> AbstractContextManager[Any]:
-    """The span of a request, a child of the caller's own; None without a tracer."""
-    if tracer is None:
-        return contextlib.nullcontext()
-    from opentelemetry import propagate, trace
-
-    parent = {name: headers.get(name.encode(), b"").decode("latin-1") for name in ("traceparent", "tracestate")}
-    span: AbstractContextManager[Any] = tracer.start_as_current_span(
-        method, context=propagate.extract(parent), kind=trace.SpanKind.SERVER
-    )
-    return span
+        detail = (
+            "the header Authorization is missing"
+            if sent is None
+            else "the token is not one of this service"
+        )
+        return Problem("unauthorised", detail, headers=CHALLENGE)
 
 
 def _without_values(error: BaseException) -> dict[str, Any]:
     """Where an error happened; its text is left out, since it may have features or labels in it."""
     frames = traceback.extract_tb(error.__traceback__)
-    return {"error": type(error).__name__, "at": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+    return {
+        "error": type(error).__name__,
+        "at": [f"{f.filename}:{f.lineno} {f.name}" for f in frames],
+    }
 
 
 def _split(address: str) -> SplitResult:

@@ -8,31 +8,41 @@ import fcntl
 import logging
 import math
 import os
-import re
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
 
+from hedgerow.client import NAME_RULE, is_name
 from hedgerow.core.arrays import Array
-from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.core.errors import HedgerowError, InputError, MissingExtra
 from hedgerow.core.values import BadCell, plain
 from hedgerow.fleet import Fleet
 from hedgerow.fleet.store import FleetStore
 from hedgerow.live import Busy, Closed, JournalError, LiveModel, Owned, Replaced, Settings
-from hedgerow.regressor import OnlineTransferRegressor, load_model
-from hedgerow.service.schemas import NAME_PATTERN, SHOWN, FieldError, Problem, invalid, kind_of
-from hedgerow.service.settings import ServiceSettings
-from hedgerow.service.worker import try_out
+from hedgerow.regressor import load_model
+from hedgerow.service import ServiceSettings
+from hedgerow.service.check import try_out
+from hedgerow.service.schemas import SHOWN, FieldError, Problem, invalid, kind_of
 from hedgerow.tables import TableEncoder
 
 logger = logging.getLogger("hedgerow.service")
-OWNED_AGAIN = 5.0  # seconds after which a model that another process owned is tried again
+T = TypeVar("T")
+LOOK_EVERY = 1.0  # seconds between two looks at what cannot be used
+AGAIN = 5.0  # seconds until it is opened again; twice as long each time it fails, unless another process has it
+LONGEST_AGAIN = 60.0
+LINE_SECONDS = 5.0  # that a model has to say how it is, where all of them are asked
+
+
+def one_thread() -> ThreadPoolExecutor:
+    """A thread that starts when it is needed."""
+    return ThreadPoolExecutor(1, "hedgerow-model")
 
 
 @dataclass
@@ -41,47 +51,53 @@ class Entry:
 
     name: str
     folder: Path
-    file: Path | None = None  # NAME.safetensors: the folder is made from it when the service starts, unless it is there
+    file: Path | None = (
+        None  # NAME.safetensors: the folder is made from it when the service starts, unless it is there
+    )
     state: str = "opening"
     error: str | None = None
     notice: str | None = None  # what somebody should know though the model answers
     owned: bool = False
     kind: str = "model"  # or "fleet"
-    live: LiveModel | None = None
-    fleet: Fleet | None = None
-    pool: ThreadPoolExecutor | None = None  # the one thread of a fleet, which has one lock
+    opened: LiveModel | Fleet | None = None
     features: int = 0
     feature_names: list[str] | None = None
     table: TableEncoder | None = None
     gaps: bool = False  # whether null is a number that is missing
     waiting: int = 0
-    broadcast: Any = None  # of server-sent events
+    pause: float = 0.0  # seconds until it is opened again, since `since`
+    since: float = 0.0
+    alarms: dict[str, int] = field(default_factory=dict)  # by rule, when it last said
+    writes: ThreadPoolExecutor = field(default_factory=one_thread)  # of a fleet, which has one lock
+    reads: ThreadPoolExecutor = field(default_factory=one_thread)  # nobody waits for other models
 
     def ready(self, opened: LiveModel | Fleet) -> None:
         """Take over an open, warm model, or a fleet."""
-        if isinstance(opened, Fleet):
-            self.fleet, self.pool = opened, ThreadPoolExecutor(1, f"hedgerow-{self.name}")
-        else:
-            self.live = opened
+        self.opened = opened
         clf = opened.base.clf if isinstance(opened, Fleet) else opened.clf
         names = getattr(clf, "feature_names_in_", None)
         self.feature_names = None if names is None else [str(name) for name in names]
-        self.features, self.table, self.gaps = int(clf.n_features_in_), clf.table_, clf.learner_.gaps
-        self.state, self.error, self.owned = "ready", None, False
+        self.features = int(clf.n_features_in_)
+        self.table = clf.table_
+        self.gaps = clf.learner_.gaps
+        self.state = "ready"
+        self.error = None
+        self.owned = False
+        self.pause = 0.0
 
     @property
-    def opened(self) -> LiveModel | Fleet | None:
-        """What is open."""
-        return self.fleet if self.live is None else self.live
+    def live(self) -> LiveModel | None:
+        """The live model, if it is one and open."""
+        return self.opened if isinstance(self.opened, LiveModel) else None
 
     async def close(self, state: str) -> None:
         """Serve it no longer, and close it with a snapshot.
 
         A model that cannot take its last snapshot has all in its journal; it must not keep others open.
         """
-        opened, self.live, self.fleet, self.state = self.opened, None, None, state
-        if self.pool is not None:
-            self.pool.shutdown(wait=False)
+        opened = self.opened
+        self.opened = None
+        self.state = state
         try:
             if opened is not None:
                 await asyncio.to_thread(opened.close)
@@ -89,18 +105,46 @@ class Entry:
             logger.error("%s was closed without a snapshot (%s)", self.name, type(error).__name__)
 
     def failed(self, error: Exception) -> None:
-        """Keep why it cannot be used, without where it is on this machine."""
-        known = isinstance(error, HedgerowError | Problem)
-        self.state, self.owned = "failed", isinstance(error, Owned)
-        self.error = without_paths(error, self.folder.parent) if known else f"an error inside ({type(error).__name__})"
-        logger.warning("%s %s cannot be used: %s", self.kind, self.name, self.error)
+        """Keep why it cannot be used, and when it is opened again."""
+        before = self.error
+        self.state = "failed"
+        self.opened = None
+        self.owned = isinstance(error, Owned)
+        self.pause = AGAIN if self.owned else min(LONGEST_AGAIN, 2 * self.pause or AGAIN)
+        self.since = time.monotonic()
+        self.error = self.said(error)
+        if self.error != before:
+            logger.warning("%s %s cannot be used: %s", self.kind, self.name, self.error)
+
+    def said(self, error: Exception) -> str:
+        """An error for callers, without where it was on this machine, and without values of rows."""
+        if isinstance(error, HedgerowError | Problem):
+            return without_paths(error, self.folder.parent)
+        return f"an error inside ({type(error).__name__})"
+
+    def look(self) -> None:
+        """Find out that it closed itself: what is on disk could not be read back, since the disk was full, say."""
+        if self.state == "ready" and self.opened is not None and self.opened.closed:
+            self.failed(Closed("it could not go on after an error of its disk, and closed itself"))
+
+    async def told(self, read: Callable[[], T]) -> T | str:
+        """What `read` says of it, or why it does not: a list has a line of every model, whatever one of them does."""
+        if self.state != "ready":
+            return self.error or f"the {self.kind} is {self.state}"
+        try:
+            async with asyncio.timeout(LINE_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self.reads, read)
+        except TimeoutError:
+            return f"it did not answer within {LINE_SECONDS:g} s"
+        except Exception as error:
+            return self.said(error)
 
     def check_ready(self) -> None:
         """A problem while it is not open."""
         if self.state == "ready":
             return
         if self.state == "failed":
-            raise Problem("unusable", f"{self.name!r} could not be opened: {self.error}")
+            raise Problem("unusable", f"{self.name!r} cannot be used: {self.error}")
         raise Problem("not-ready", f"{self.name!r} is {self.state}")
 
     def replace(self, file: Path, expected: str | None) -> None:
@@ -121,21 +165,28 @@ class Entry:
     def rows(self, instances: Any, where: str = "instances") -> Array:
         """Instances as rows of numbers in the order of the features; a problem names all fields that are wrong."""
         errors: list[FieldError] = []
-        rows, width = [], self.features if self.table is None else self.table.width
+        rows: list[Any] = []
+        width = self.features if self.table is None else self.table.width
         for i, instance in enumerate(instances):
             if isinstance(instance, dict):
                 rows.append(self._values(instance, f"{where}[{i}]", errors))
             elif len(instance) == width:
                 rows.append(instance)
             else:
-                errors.append(FieldError(f"{where}[{i}]", f"{len(instance)} numbers; the model has {width} features"))
+                errors.append(
+                    FieldError(
+                        f"{where}[{i}]", f"{len(instance)} numbers; the model has {width} features"
+                    )
+                )
             if len(errors) >= SHOWN:
                 break
         if not errors:
             try:
                 X = np.array(rows, dtype=np.float64)  # None is NaN
             except OverflowError:
-                X = np.array([[v if abs(v) < 2**1023 else np.inf for v in row] for row in rows], np.float64)
+                X = np.array(
+                    [[v if abs(v) < 2**1023 else np.inf for v in row] for row in rows], np.float64
+                )
             # one usual row without NumPy's loops: they let other threads go first, and the next request waits for these
             if self.table is not None or (len(rows) == 1 and math.isfinite(sum(X[0].tolist()))):
                 return X
@@ -148,13 +199,19 @@ class Entry:
                 errors.append(FieldError(field, "is no finite number"))
         raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
 
-    def _values(self, instance: dict[str, Any], field: str, errors: list[FieldError]) -> Sequence[Any]:
+    def _values(
+        self, instance: dict[str, Any], field: str, errors: list[FieldError]
+    ) -> Sequence[Any]:
         """The values of an object by name, or what is wrong with it."""
         names = self.feature_names
         if self.table is not None:
             if not any(name in instance for name in self.table.names):
                 known = ", ".join(self.table.names[:8])
-                errors.append(FieldError(field, f"must be an object with some of the model's columns: {known}"))
+                errors.append(
+                    FieldError(
+                        field, f"must be an object with some of the model's columns: {known}"
+                    )
+                )
                 return ()
             try:
                 return self.table.of_mapping(instance)
@@ -162,13 +219,19 @@ class Entry:
                 errors.append(FieldError(f"{field}.{error.column}", str(error)))
                 return ()
         if names is None:
-            errors.append(FieldError(field, f"the model has no names; send a list of {self.features} numbers"))
+            errors.append(
+                FieldError(field, f"the model has no names; send a list of {self.features} numbers")
+            )
             return ()
-        gaps = self.gaps and instance and set(instance) <= set(names)  # an unknown key may be the new name of one
+        gaps = (
+            self.gaps and instance and set(instance) <= set(names)
+        )  # an unknown key may be the new name of one
         for name in names:
             if name not in instance:
                 errors += [] if gaps else [FieldError(f"{field}.{name}", "missing")]
-            elif type(instance[name]) not in (int, float) and not (self.gaps and instance[name] is None):
+            elif type(instance[name]) not in (int, float) and not (
+                self.gaps and instance[name] is None
+            ):
                 wrong = f"must be a number, not {kind_of(instance[name])}"
                 errors.append(FieldError(f"{field}.{name}", wrong))
         return [instance.get(name) for name in names]
@@ -176,28 +239,38 @@ class Entry:
     @property
     def classes(self) -> list[Any]:
         """The labels that are known now; none of a model of numbers."""
-        opened = self.live.clf if self.live is not None else self.fleet
-        return [plain(label) for label in getattr(opened, "classes_", ())]
+        model = self.opened.clf if isinstance(self.opened, LiveModel) else self.opened
+        return [plain(label) for label in getattr(model, "classes_", ())]
 
     def about(self) -> dict[str, Any]:
         """What an open model or fleet is."""
-        if self.fleet is None:
+        if not isinstance(self.opened, Fleet):
             return self.model.stats()
-        clf = self.fleet.base.clf
-        task = "numbers" if isinstance(clf, OnlineTransferRegressor) else "classes"
-        about = {"task": task, "method": clf.method, "features": self.features, "classes": self.classes}
-        return {**about, "feature_names": self.feature_names}
+        base = self.opened.base
+        return {
+            "task": base.task.name,
+            "method": base.task.method(base.clf),
+            "features": self.features,
+            "classes": self.classes,
+            "feature_names": self.feature_names,
+        }
 
 
 class Models:
     """All models of one folder."""
 
     def __init__(self, folder: Path, settings: ServiceSettings) -> None:
-        self.folder, self.settings, self._work, self._lock = folder, settings, folder / ".work", -1
+        self.folder = folder
+        self.settings = settings
+        self._work = folder / ".work"
+        self._lock = -1
         self.stopping = asyncio.Event()  # set when the service ends
+        self.receiving = set[asyncio.Timeout]()  # of bodies that are on their way
         self.downloads = 0  # that are being made or sent
         self._entries: dict[str, Entry] = {}
         self._opening: asyncio.Task[None] | None = None
+        self._opening_again: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()  # what is opened again is not deleted meanwhile
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -208,7 +281,9 @@ class Models:
             if path.is_dir() and is_name(path.name) and not path.is_symlink():
                 kind = "fleet" if (path / FleetStore.FILE).exists() else "model"
                 self._entries[path.name] = Entry(path.name, path, kind=kind)
-        for path in sorted(self.folder.glob("*.safetensors")):  # without a folder: becomes a live model of its name
+        for path in sorted(
+            self.folder.glob("*.safetensors")
+        ):  # without a folder: becomes a live model of its name
             folder = self.folder / path.stem
             if path.is_file() and is_name(path.stem) and not path.is_symlink():
                 if path.stem in self._entries:
@@ -218,24 +293,42 @@ class Models:
         self._opening = asyncio.create_task(self._open_all())
 
     async def _open_all(self) -> None:
-        for entry in list(self._entries.values()):
-            if entry.file is None or entry.folder.exists():
-                await asyncio.to_thread(_open, entry)
-                continue
-            try:
-                await asyncio.to_thread(_create, entry, entry.file, self.scratch("new"), self.settings.live)
-            except Exception as error:  # a file that is no model must not stop the others
-                entry.failed(error)
-        while any(entry.owned for entry in self._entries.values()):
-            await asyncio.sleep(OWNED_AGAIN)
-            for entry in [entry for entry in self._entries.values() if entry.owned]:
-                await asyncio.to_thread(_open, entry)
+        for entry in self:
+            await asyncio.to_thread(self._begin, entry)
+        self._opening_again = asyncio.create_task(self._open_again())
+
+    async def _open_again(self) -> None:
+        """What failed is opened when that is possible: its disk has space again, or its other process has ended."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            for entry in self:
+                async with self._changing:
+                    if entry.state == "failed" and time.monotonic() - entry.since >= entry.pause:
+                        await asyncio.to_thread(self._begin, entry)
+
+    def _begin(self, entry: Entry) -> None:
+        """Open a model, perhaps from a file that has no folder yet."""
+        if entry.file is None or entry.folder.exists():
+            _open(entry)
+            return
+        try:
+            _create(entry, entry.file, self.scratch("new"), self.settings.live)
+        except Exception as error:  # a file that is no model must not stop the others
+            entry.failed(error)
+
+    def stop(self) -> None:
+        """The service ends: requests are refused from now on, and bodies that are on their way are not waited for."""
+        self.stopping.set()
+        for limit in self.receiving:
+            if not limit.expired():
+                limit.reschedule(0.0)
 
     async def close(self) -> None:
         """Snapshot and close every model."""
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+        for task in (self._opening, self._opening_again):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         for entry in self._entries.values():
             await entry.close("closed")
         self._clear()
@@ -251,7 +344,9 @@ class Models:
     def _lock_folder(self) -> None:
         """Share the folder with other processes that serve it; the first removes what dead ones left."""
         if not self.folder.is_dir():
-            raise InputError(f"there is no folder {self.folder}; make it, or name another with --models")
+            raise InputError(
+                f"there is no folder {self.folder}; make it, or name another with --models"
+            )
         self._lock = os.open(self.folder, os.O_RDONLY)
         self._clear()
         fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -269,36 +364,44 @@ class Models:
     # -- asking -------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter([self._entries[name] for name in sorted(self._entries)])
+        return iter([self[name] for name in sorted(self._entries)])
 
     def __getitem__(self, name: str) -> Entry:
         entry = self._entries.get(name)
         if entry is None:
             raise Problem("no-model", f"there is no model {name[:64]!r}")
+        entry.look()
         return entry
 
     def check_ready(self) -> None:
         """Refuse while models are being opened, and if none of those that are there can be used."""
-        states = [entry.state for entry in self._entries.values()]
+        states = [entry.state for entry in self]
         if "opening" in states:
             raise Problem("not-ready", "models are being opened")
         if states and set(states) == {"failed"}:
-            raise Problem("not-ready", f"none of the {len(states)} models can be used; GET /v1/models says why")
+            raise Problem(
+                "not-ready",
+                f"none of the {len(states)} models can be used; GET /v1/models says why",
+            )
 
     # -- changing -----------------------------------------------------------------------------------------------
 
     def reserve(self, name: str, kind: str = "model") -> Entry:
         """Take a free name; `Models.install` or `release` must follow."""
         if not is_name(name):
-            rule = "a name has up to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit"
-            raise invalid("name", rule)
+            raise invalid("name", NAME_RULE)
         folder = self.folder / name
         if folder.is_symlink():
-            raise Problem("taken", f"{name!r} is a link in the models folder; links are not followed")
+            raise Problem(
+                "taken", f"{name!r} is a link in the models folder; links are not followed"
+            )
         if name in self._entries or os.path.lexists(folder):
             raise Problem("taken", f"there is a model {name!r} already")
         if len(self._entries) >= self.settings.max_models:
-            raise Problem("busy", f"there are {len(self._entries)} models, as many as allowed; delete one first")
+            raise Problem(
+                "busy",
+                f"there are {len(self._entries)} models, as many as allowed; delete one first",
+            )
         self._entries[name] = Entry(name, folder, state="arriving", kind=kind)
         return self._entries[name]
 
@@ -313,7 +416,9 @@ class Models:
         `live` has its settings, if they are not those of the service.
         """
         try:
-            await asyncio.to_thread(_create, entry, file, self.scratch("new"), live or self.settings.live)
+            await asyncio.to_thread(
+                _create, entry, file, self.scratch("new"), live or self.settings.live
+            )
         finally:
             self.release(entry)
             if entry.state == "ready":
@@ -321,15 +426,18 @@ class Models:
 
     async def delete(self, name: str) -> None:
         """Close a model or fleet and remove all that it had."""
-        entry = self[name]
-        if entry.state in ("opening", "arriving", "leaving"):
-            raise Problem("not-ready", f"{name!r} is {entry.state}")
-        if entry.owned:
-            raise Problem("unusable", f"{name!r} is in use elsewhere: {entry.error}")
-        await entry.close("leaving")
+        async with self._changing:
+            entry = self[name]
+            if entry.state in ("opening", "arriving", "leaving"):
+                raise Problem("not-ready", f"{name!r} is {entry.state}")
+            if entry.owned:
+                raise Problem("unusable", f"{name!r} is in use elsewhere: {entry.error}")
+            await entry.close("leaving")
         gone = self.scratch("deleted")
         try:
-            self.folder.joinpath(f"{name}.safetensors").unlink(missing_ok=True)  # or it would begin again from its file
+            self.folder.joinpath(f"{name}.safetensors").unlink(
+                missing_ok=True
+            )  # or it would begin again from its file
             if entry.folder.exists():
                 os.replace(entry.folder, gone)
         except OSError as error:
@@ -339,15 +447,6 @@ class Models:
         await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
 
 
-def is_name(name: str) -> bool:
-    r"""Whether this can be the name of a model: one folder inside the models folder, and never anywhere else.
-
-    >>> is_name("site-a.2"), is_name(".."), is_name("a/b"), is_name("a\n")
-    (True, False, False, False)
-    """
-    return re.fullmatch(NAME_PATTERN.strip("^$"), name) is not None
-
-
 PROBLEM_OF = {
     Replaced: "replaced",
     InputError: "invalid",
@@ -355,6 +454,7 @@ PROBLEM_OF = {
     Closed: "not-ready",
     Owned: "unusable",
     JournalError: "storage",
+    MissingExtra: "not-installed",
 }
 
 

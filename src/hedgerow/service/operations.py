@@ -11,25 +11,26 @@ from types import NoneType, UnionType
 from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 import hedgerow
+from hedgerow.client import NAME_PATTERN
 from hedgerow.core.errors import HedgerowError
 from hedgerow.live import LiveModel
-from hedgerow.service import schemas
+from hedgerow.service import ServiceSettings
 from hedgerow.service.middleware import TEMPLATE, Caller, caller_of
 from hedgerow.service.models import Entry, Models, as_problem
 from hedgerow.service.schemas import PROBLEM_TYPE, Problem, ProblemDocument, convert, decode, encode
-from hedgerow.service.settings import ServiceSettings
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Later = Callable[[], T]  # an answer that takes time to make or to encode: both happen in a thread
 JSON = "application/json"
 BINARY = "application/octet-stream"
+CLOSE = {"Connection": "close"}
 ABOUT = "Live models: instances come in, predictions go out, labels follow. Errors are RFC 9457 problem documents."
 
 
@@ -45,7 +46,8 @@ class Call(Request):
         self.models: Models = scope["app"].state.models
         self.name = str(scope["path_params"].get("name", ""))
         self.kind = "fleet" if path.startswith("/v1/fleets") else "model"
-        self.status, self.sent_headers = 200, dict[str, str]()
+        self.status = 200
+        self.sent_headers = dict[str, str]()
 
     @property
     def caller(self) -> Caller:
@@ -65,9 +67,17 @@ class Call(Request):
         """The open model of the call; a problem while it is not open."""
         return self.entry.model
 
+    async def look(self, read: Callable[[], T]) -> T:
+        """What `read` finds, within the same bounds, in the thread in which the model or fleet is looked at."""
+        entry = self.entry
+        if entry.state != "ready":
+            return read()  # which says so
+        return await self.ask(asyncio.get_running_loop().run_in_executor, entry.reads, read)
+
     async def ask(self, verb: Callable[P, Awaitable[T]], *args: P.args, **options: P.kwargs) -> T:
-        """What the one writer of the model or fleet answers, unless too many wait for it already."""
-        entry, settings = self.entry, self.models.settings
+        """What is asked of the model or fleet, unless too many wait for it already."""
+        entry = self.entry
+        settings = self.models.settings
         entry.check_ready()
         if entry.waiting >= settings.max_waiting:
             raise Problem("busy", f"{entry.waiting} requests wait for {entry.name!r}")
@@ -80,14 +90,10 @@ class Call(Request):
         finally:
             entry.waiting -= 1
 
-    def locate(self, path: str) -> None:
-        """Say where the thing that was made is, as callers reach it, perhaps through a proxy."""
-        self.sent_headers["Location"] = f"{self.scope.get('root_path', '')}{path}"
-
     async def content(self) -> bytes:
         """The body, within the limits of a JSON body."""
         settings = self.models.settings
-        parts = [part async for part in self.chunks(settings.max_body, settings.body_timeout)]
+        parts = [part async for part in self.chunks(settings.max_body, settings.request_timeout)]
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def check_type(self, wanted: str, default: str = "") -> None:
@@ -98,26 +104,32 @@ class Call(Request):
 
     async def chunks(self, limit: int, seconds: float) -> AsyncIterator[bytes]:
         """The body as it arrives, refused as soon as it is too large, whatever its header says, or too slow."""
-        close = {"Connection": "close"}
-        too_large = Problem("too-large", f"the body has more than {limit} bytes", headers=close)
+        too_large = Problem("too-large", f"the body has more than {limit} bytes", headers=CLOSE)
         length = self.headers.get("content-length", "")
         if length.isdigit() and int(length) > limit:
             raise too_large
-        received, more = 0, True
+        received = 0
+        limits = self.models.receiving
         try:
-            async with asyncio.timeout(seconds):
-                while more:
-                    message = await self.receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientDisconnect
-                    part, more = message.get("body", b""), message.get("more_body", False)
+            async with asyncio.timeout(seconds) as limit_of_time:
+                limits.add(limit_of_time)
+                async for part in self.stream():
                     received += len(part)
                     if received > limit:
                         raise too_large
-                    if part:
-                        yield part
+                    yield part
         except TimeoutError:
-            raise Problem("slow", f"the body was not complete after {seconds:g} s", headers=close) from None
+            if self.models.stopping.is_set():
+                raise Problem(
+                    "not-ready",
+                    "the service is ending, and the body is not complete",
+                    headers=CLOSE,
+                ) from None
+            raise Problem(
+                "slow", f"the body was not complete after {seconds:g} s", headers=CLOSE
+            ) from None
+        finally:
+            limits.discard(limit_of_time)
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,6 @@ class Operation:
     rights: tuple[str, ...] = ()
     id: str = ""
     body: Any = None
-    media: str = "application/json"  # of the body
     reads: bool = False  # the handler takes the body, read and validated
     awaited: bool = False  # the handler is a coroutine function
     query: Any = None
@@ -149,29 +160,39 @@ class Operation:
         """Refuse a caller who has none of the rights."""
         if not self.rights:
             return
-        caller, name = call.caller, call.name
-        if not any(caller.may(right, name) if name else caller.may_any(right) for right in self.rights):
+        caller = call.caller
+        name = call.name
+        if not any(
+            caller.may(right, name) if name else caller.may_any(right) for right in self.rights
+        ):
             whose = f"the model {name[:64]!r}" if name else "a model"
             raise Problem("forbidden", f"this needs the right {self.rights[0]!r} for {whose}")
 
     async def respond(self, call: Call) -> Response:
         """What the handler answers; it is encoded in a thread, with the work, if there is work left to do."""
-        call.status, arguments = self.status, []
+        call.status = self.status
+        arguments: list[Any] = []
         if self.reads:
             call.entry.check_ready()  # or say so before the body is read
             call.check_type(JSON)
             arguments.append(decode(await call.content(), self.body))
         if self.query is not None:
             arguments.append(convert(dict(call.query_params), self.query))
-        if self.awaited:
-            answer = await self.handler(call, *arguments)
-        else:
-            answer = partial(self.handler, call, *arguments)
+        if not self.awaited:
+            content = await call.look(
+                partial(self._encoded, partial(self.handler, call, *arguments))
+            )
+            return Response(content, call.status, call.sent_headers, JSON)
+        answer = await self.handler(call, *arguments)
         if isinstance(answer, Response):
             return answer
         if answer is None:
             return Response(status_code=call.status)
-        content = await asyncio.to_thread(self._encoded, answer) if callable(answer) else self._encoded(answer)
+        content = (
+            await asyncio.to_thread(self._encoded, answer)
+            if callable(answer)
+            else self._encoded(answer)
+        )
         return Response(content, call.status, call.sent_headers, JSON)
 
     def _encoded(self, answer: Any) -> bytes:
@@ -186,8 +207,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 def operation(method: str, path: str, *rights: str, **about: Any) -> Callable[[Handler], Handler]:
     """Declare a handler; its first docstring line is the summary in OpenAPI, its annotations are the types.
 
-    A function is called in a thread. A coroutine function runs in the event loop, and may return `Later` what takes
-    time to make or to encode.
+    A function looks at one model or fleet, in the thread for that. A coroutine function runs in the event loop, and may
+    return `Later` what takes time to make or to encode.
     """
 
     def declare(handler: Handler) -> Handler:
@@ -202,7 +223,9 @@ def operation(method: str, path: str, *rights: str, **about: Any) -> Callable[[H
             answer = msgspec.defstruct(f"{name}Answer", [(about["under"], answer)])
         if answer not in (Response, NoneType):
             types["answer"] = answer
-        OPERATIONS.append(Operation(method, path, handler, rights, **{"id": handler.__name__, **types, **about}))
+        OPERATIONS.append(
+            Operation(method, path, handler, rights, **{"id": handler.__name__, **types, **about})
+        )
         return handler
 
     return declare
@@ -213,16 +236,24 @@ class _Endpoint:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._operations = {operation.method: operation for operation in OPERATIONS if operation.path == path}
+        self._operations = {
+            operation.method: operation for operation in OPERATIONS if operation.path == path
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the method and the caller's right, then let the handler answer."""
-        call, scope[TEMPLATE] = Call(scope, receive, self._path), self._path
+        call = Call(scope, receive, self._path)
+        scope[TEMPLATE] = self._path
         operation = self._operations.get(scope["method"])
         if operation is None:
             caller_of(scope)
             allowed = ", ".join(sorted(self._operations))
-            raise Problem("method-not-allowed", f"{scope['method']} is not possible here", (), {"Allow": allowed})
+            raise Problem(
+                "method-not-allowed",
+                f"{scope['method']} is not possible here",
+                (),
+                {"Allow": allowed},
+            )
         operation.check_right(call)
         try:
             await (await operation.respond(call))(scope, receive, send)
@@ -233,66 +264,105 @@ class _Endpoint:
 def routes() -> list[Route]:
     """One route for each path; those of a model come first, since they come by the thousand."""
     paths = dict.fromkeys(operation.path for operation in OPERATIONS)
-    return [Route(path, _Endpoint(path)) for path in sorted(paths, key=lambda path: "{name}/" not in path)]
+    return [
+        Route(path, _Endpoint(path))
+        for path in sorted(paths, key=lambda path: "{name}/" not in path)
+    ]
 
 
 # -- OpenAPI ----------------------------------------------------------------------------------------------------
 
 REFERENCE = "#/components/schemas/{name}"
-PATTERNS = {"name": schemas.NAME_PATTERN, "job": "^[0-9a-f]{32}$"}
-RETRY_AFTER = {"Retry-After": {"schema": {"type": "string"}, "description": "Seconds to wait.", "required": True}}
+PATH_PART = {"type": "string"}
+PROBLEM = {"$ref": "#/components/responses/Problem"}
+WAIT = {"$ref": "#/components/responses/Wait"}
+RETRY_AFTER = {
+    "Retry-After": {
+        "schema": {"type": "string"},
+        "description": "Seconds to wait.",
+        "required": True,
+    }
+}
 OF_BODIES = (400, 408, 413, 415, 422, 429, 504)
+OF_ROWS = (
+    "PredictRequest",
+    "LabelledInstances",
+    "LabelRequest",
+    "FleetPredict",
+    "FleetLearn",
+    "FleetLabelRequest",
+    "ForgetRequest",
+    "ForgetKeys",
+)
 
 
 def document(settings: ServiceSettings) -> dict[str, Any]:
     """The OpenAPI document."""
-    types = {t for one in OPERATIONS for t in (one.body, one.query, one.answer) if t is not None} | {ProblemDocument}
+    types = {
+        t for one in OPERATIONS for t in (one.body, one.query, one.answer) if t is not None
+    } | {ProblemDocument}
     ordered = sorted(types, key=str)
-    schemas_of, components = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
+    schemas_of, named = msgspec.json.schema_components(ordered, ref_template=REFERENCE)
     by_type = dict(zip(ordered, schemas_of, strict=True))
-    for name in ("PredictRequest", "LabelledInstances", "LabelRequest", "FleetPredict", "FleetLearn", "ForgetRequest"):
-        for key in ("instances", "labels", "keys", "ids"):
-            if key in components[name]["properties"]:
-                components[name]["properties"][key]["maxItems"] = settings.max_rows
+    for properties in (named[name]["properties"] for name in OF_ROWS):
+        for key in {"instances", "labels", "keys", "ids"} & set(properties):
+            properties[key]["maxItems"] = settings.max_rows
     paths: dict[str, Any] = {}
     for one in OPERATIONS:
-        query = components[one.query.__name__]["properties"] if one.query else {}
-        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, by_type, query, settings)
-    about = {"title": "hedgerow", "version": hedgerow.__version__, "description": ABOUT}
-    described: dict[str, Any] = {"openapi": "3.1.0", "info": about, "paths": paths}
-    described["components"] = {"schemas": components}
-    if settings.token_file is not None:
-        described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return described
+        query = named[one.query.__name__]["properties"] if one.query else {}
+        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, by_type, query)
+    problem = {
+        "description": "A problem",
+        "content": {PROBLEM_TYPE: {"schema": by_type[ProblemDocument]}},
+    }
+    responses = {"Problem": problem, "Wait": {**problem, "headers": RETRY_AFTER}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "hedgerow", "version": hedgerow.__version__, "description": ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": named,
+            "responses": responses,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [] if settings.token_file is None else [{"token": []}],
+    }
 
 
-def _described(one: Operation, by_type: dict[Any, Any], query: dict[str, Any], settings: ServiceSettings) -> Any:
+def _described(one: Operation, by_type: dict[Any, Any], query: dict[str, Any]) -> dict[str, Any]:
     """One operation: parameters, body, answer, and every problem that it can answer with."""
-    described: dict[str, Any] = {"operationId": one.id, "summary": (one.handler.__doc__ or "").strip()}
-    described["parameters"] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": PATTERNS.get(name, "")}}
-        for name in (part[1:-1] for part in one.path.split("/") if part.startswith("{"))
-    ] + [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in query.items()]
-    sends = one.sends if one.body is None else {one.media: {"schema": by_type[one.body]}}
+    sends = one.sends if one.body is None else {JSON: {"schema": by_type[one.body]}}
+    gives = one.gives if one.answer is None else {JSON: {"schema": by_type[one.answer]}}
+    problems = {403, 421, 503, *one.errors}
+    problems |= {401} if one.rights else set()
+    problems |= {404} if "{" in one.path else set()
+    problems |= {422} if one.query else set()
+    problems |= set(OF_BODIES) if sends else set()
+    responses: dict[str, Any] = {
+        str(status): WAIT if status in (429, 503) else PROBLEM for status in sorted(problems)
+    }
+    for status in {one.status, 200} & {one.status, *problems}:
+        responses[str(status)] = {"description": "Done", **({"content": gives} if gives else {})}
+    described = {
+        "operationId": one.id,
+        "summary": (one.handler.__doc__ or "").strip(),
+        "parameters": [
+            *(
+                _parameter(part[1:-1], "path", PATH_PART)
+                for part in one.path.split("/")
+                if part.startswith("{")
+            ),
+            *(_parameter(name, "query", schema) for name, schema in query.items()),
+        ],
+        "responses": responses,
+    }
     if sends:
         described["requestBody"] = {"required": True, "content": sends}
-    gives = one.gives if one.answer is None else {JSON: {"schema": by_type[one.answer]}}
-    responses: dict[str, Any] = {str(one.status): {"description": "Successful response"}}
-    if gives:
-        responses[str(one.status)]["content"] = gives
-    statuses = {403, 421, 503, *one.errors}
-    statuses |= {401} if one.rights else set()
-    statuses |= {404} if "{" in one.path else set()
-    statuses |= {422} if one.query else set()
-    statuses |= set(OF_BODIES) if sends else set()
-    if 200 in statuses:
-        responses["200"] = {"description": "Replaced", "content": gives}
-    for status in sorted(statuses - {200}):
-        content = {PROBLEM_TYPE: {"schema": by_type[ProblemDocument]}}
-        responses[str(status)] = {"description": "A problem document", "content": content}
-        if status in (429, 503):
-            responses[str(status)]["headers"] = RETRY_AFTER
-    described["responses"] = responses
-    if settings.token_file is not None and one.rights:
-        described["security"] = [{"token": []}]
+    if not one.rights:
+        described["security"] = []
     return described
+
+
+def _parameter(name: str, where: str, schema: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "string", "pattern": NAME_PATTERN} if name == "name" else schema
+    return {"name": name, "in": where, "required": where == "path", "schema": schema}

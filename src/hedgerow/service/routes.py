@@ -1,12 +1,11 @@
-"""The operations on models and fleets: predict, label, look, delete, export; events; health, metrics and the page."""
+"""The operations on models and fleets: predict, label, look, upload, delete, export; health, metrics and the page."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import math
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -14,28 +13,28 @@ from typing import Any, Literal, TypeVar
 from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from hedgerow.client import KeyPrediction, LabelResult, Prediction
+from hedgerow.client import LabelResult, Prediction
 from hedgerow.core.arrays import Array
-from hedgerow.core.errors import HedgerowError
 from hedgerow.core.values import plain
 from hedgerow.fleet import Fleet
-from hedgerow.live import Answer, LiveModel, NumberAnswer
+from hedgerow.live import Answer
 from hedgerow.live.engine import Encoded
-from hedgerow.live.steps import Snapshots
-from hedgerow.regressor import OnlineTransferRegressor
+from hedgerow.live.journal import Snapshots
 from hedgerow.service import schemas
-from hedgerow.service.metrics import exposition
-from hedgerow.service.models import Entry, happens
+from hedgerow.service.check import check_apart
+from hedgerow.service.metrics import exposition, numbers_of
+from hedgerow.service.models import Entry
 from hedgerow.service.operations import BINARY, Call, Later, operation
-from hedgerow.service.schemas import KINDS, KeyPredictions, Problem, encode
+from hedgerow.service.schemas import KINDS, FleetPredictions, Problem
 
 T = TypeVar("T")
-MODEL, FLEET = "/v1/models/{name}", "/v1/fleets/{name}"
+MODEL = "/v1/models/{name}"
+FLEET = "/v1/fleets/{name}"
 BYTES = {"schema": {"type": "string", "format": "binary"}}
 REMEMBERED = 512  # batches of a fleet whose ids are known: more than may wait, and be sent again
 
@@ -43,13 +42,15 @@ REMEMBERED = 512  # batches of a fleet whose ids are known: more than may wait, 
 
 
 @operation("POST", f"{MODEL}/predict", "predict", under="predictions")
-async def predict(call: Call, body: schemas.PredictRequest) -> list[Prediction] | Later[list[Prediction]]:
+async def predict(
+    call: Call, body: schemas.PredictRequest
+) -> list[Prediction] | Later[list[Prediction]]:
     """Predict one instance or a batch; each is an event, which a label can follow."""
     X, ids = _instances(call, body)
     if len(body.instances) == 1 and not body.explain:
         one = await call.ask(call.live.aio.predict, X.one(0), None if ids is None else ids[0])
         return [_prediction(one, False)]
-    answers = await call.ask(call.live.aio.predict_many, X, ids, body.explain)
+    answers = await call.ask(call.live.aio.predict, X, ids, explain=body.explain)
     return lambda: [_prediction(answer, body.explain) for answer in answers]
 
 
@@ -57,7 +58,9 @@ async def predict(call: Call, body: schemas.PredictRequest) -> list[Prediction] 
 def explain(call: Call, body: schemas.ExplainRequest) -> schemas.Contributions:
     """What each column adds to the prediction of an instance; it is no event, and nothing is learned."""
     x = call.entry.rows([body.instance], "instance")[0]
-    reference = None if body.reference is None else call.entry.rows([body.reference], "reference")[0]
+    reference = (
+        None if body.reference is None else call.entry.rows([body.reference], "reference")[0]
+    )
     parts = call.live.clf.explain_one(x, by_column=True, reference=reference).contributions
     assert parts is not None
     return schemas.Contributions(*parts[:5])
@@ -66,9 +69,7 @@ def explain(call: Call, body: schemas.ExplainRequest) -> schemas.Contributions:
 @operation("POST", f"{MODEL}/label", "learn", under="results")
 async def label(call: Call, body: schemas.LabelRequest) -> list[LabelResult]:
     """Give labels of events, in any order; the same label twice is learned once."""
-    check_count(call, "labels", body.labels)
-    schemas.check_printable([one.id for one in body.labels], "labels[{}].id")
-    pairs = [(one.id, one.label) for one in body.labels]
+    pairs = [(one.id, one.label) for one in _labels(call, body)]
     if len(pairs) == 1:
         results = [await call.ask(call.live.aio.label, *pairs[0])]
     else:
@@ -77,7 +78,9 @@ async def label(call: Call, body: schemas.LabelRequest) -> list[LabelResult]:
 
 
 @operation("POST", f"{MODEL}/predict-then-learn", "learn", under="predictions")
-async def predict_then_learn(call: Call, body: schemas.LabelledInstances) -> list[Prediction] | Later[list[Prediction]]:
+async def predict_then_learn(
+    call: Call, body: schemas.LabelledInstances
+) -> list[Prediction] | Later[list[Prediction]]:
     """Predict each instance, then learn its label, in order: the fastest way when the labels are there."""
     X, ids = _instances(call, body)
     schemas.check_one_each(body, "labels")
@@ -86,38 +89,48 @@ async def predict_then_learn(call: Call, body: schemas.LabelledInstances) -> lis
 
 
 @operation("POST", f"{FLEET}/predict", "predict")
-async def fleet_predict(call: Call, body: schemas.FleetPredict) -> KeyPredictions | Later[KeyPredictions]:
+async def fleet_predict(
+    call: Call, body: schemas.FleetPredict
+) -> FleetPredictions | Later[FleetPredictions]:
     """Predict instances, each by what its key has learned; a key that is new predicts as the sources do."""
     X = _keyed_rows(call, body)
     if body.explain:
         _check_answer(call, call.entry.classes, [], len(X))
-    predicted, levels = await _do(call, lambda fleet: (fleet.predictions(body.keys, X), fleet.base.clf.coverage_))
+    if (ids := body.ids) is not None:
+        schemas.check_one_each(body, "ids")
+        schemas.check_printable(ids)
+        answers = await _do(call, lambda fleet: fleet.predict(body.keys, X, ids))
+        pairs = zip(body.keys, answers, strict=True)
+        return lambda: FleetPredictions(
+            [_prediction(answer, body.explain, key=key) for key, answer in pairs]
+        )
+    predicted, levels = await _do(
+        call, lambda fleet: (fleet.predictions(body.keys, X), fleet.base.clf.coverage_)
+    )
 
-    def answer() -> KeyPredictions:
-        rows: dict[int, KeyPrediction] = {}
+    def answer() -> FleetPredictions:
+        rows: dict[int, Prediction] = {}
         for some in predicted:
-            if some.half is not None:
-                for i, number, half in zip(some.places, some.P.tolist(), some.half.tolist(), strict=True):
-                    ends = {str(level): (number - h, number + h) for level, h in zip(levels, half, strict=True)}
-                    one, every = next(iter(ends.values())), ends if body.explain else None
-                    rows[i] = KeyPrediction(body.keys[i], prediction=number, interval=one, intervals=every)
-                continue
-            labels = [plain(label) for label in some.classes]
-            for i, shares, code in zip(some.places, some.P.tolist(), some.P.argmax(axis=1).tolist(), strict=True):
-                all_of = dict(zip(map(str, labels), shares, strict=True)) if body.explain else None
-                rows[i] = KeyPrediction(body.keys[i], labels[code], shares[code], all_of)
-        return KeyPredictions([rows[i] for i in range(len(body.keys))])
+            scale = [plain(label) for label in some.classes] or list(levels)
+            for i, P, code in zip(
+                some.places, some.P.tolist(), some.P.argmax(axis=1).tolist(), strict=True
+            ):
+                one = some.task.answer("", i, code, P, scale, None, None, False)
+                rows[i] = Prediction(key=body.keys[i], **one.fields(body.explain))
+        return FleetPredictions([rows[i] for i in range(len(body.keys))])
 
     return answer
 
 
 @operation("POST", f"{FLEET}/learn", "learn")
-async def fleet_learn(call: Call, body: schemas.FleetLearn) -> KeyPredictions | Later[KeyPredictions]:
+async def fleet_learn(
+    call: Call, body: schemas.FleetLearn
+) -> FleetPredictions | Later[FleetPredictions]:
     """Learn labelled instances, each for its key, in order; what was predicted before is answered."""
     X = _keyed_rows(call, body)
     schemas.check_one_each(body, "labels")
 
-    def learn(fleet: Fleet) -> list[KeyPrediction] | None:
+    def learn(fleet: Fleet) -> list[Prediction] | None:
         mark = fleet.mark if isinstance(fleet.mark, dict) else {}
         learned = mark.get("batches", [])
         if body.id in learned:
@@ -125,19 +138,38 @@ async def fleet_learn(call: Call, body: schemas.FleetLearn) -> KeyPredictions | 
         if body.id is not None:  # on disk with the rows, or not at all
             mark = {**mark, "batches": [*learned[1 - REMEMBERED :], body.id]}
         labels = fleet.predict_then_learn(body.keys, X, body.labels, mark=mark or None)
-        field = "prediction" if isinstance(fleet.base.clf, OnlineTransferRegressor) else "label"
-        return [KeyPrediction(key, **{field: plain(label)}) for key, label in zip(body.keys, labels, strict=True)]
+        field = fleet.base.task.field
+        return [
+            Prediction(key=key, **{field: plain(label)})
+            for key, label in zip(body.keys, labels, strict=True)
+        ]
 
     predictions = await _do(call, learn)
-    return lambda: KeyPredictions(predictions or [], duplicate=predictions is None)
+    return lambda: FleetPredictions(predictions or [], duplicate=predictions is None)
+
+
+@operation("POST", f"{FLEET}/label", "learn", under="results")
+async def fleet_label(call: Call, body: schemas.FleetLabelRequest) -> list[LabelResult]:
+    """Give labels of events of keys, in any order; the same label twice is learned once."""
+    labels = [(one.key, one.id, one.label) for one in _labels(call, body)]
+    results = await _do(call, lambda fleet: fleet.label_many(labels))
+    return [LabelResult(r.id, r.status, r.detail) for r in results]  # type: ignore[arg-type]
+
+
+def _labels(call: Call, body: schemas.LabelRequest | schemas.FleetLabelRequest) -> list[Any]:
+    check_count(call, "labels", body.labels)
+    schemas.check_printable([one.id for one in body.labels], "labels[{}].id")
+    return list(body.labels)
 
 
 async def _do(call: Call, work: Callable[[Fleet], T]) -> T:
     """Work in the one thread of the fleet, in the order of the requests."""
     entry = call.entry
     entry.check_ready()
-    assert entry.fleet is not None
-    return await call.ask(asyncio.get_running_loop().run_in_executor, entry.pool, work, entry.fleet)
+    assert isinstance(entry.opened, Fleet)
+    return await call.ask(
+        asyncio.get_running_loop().run_in_executor, entry.writes, work, entry.opened
+    )
 
 
 def check_count(call: Call, field: str, items: list[Any]) -> None:
@@ -164,103 +196,124 @@ def _keyed_rows(call: Call, body: schemas.FleetRequest) -> Array:
 
 def _check_answer(call: Call, classes: list[Any], experts: list[str], rows: int) -> None:
     """Refuse to explain so many rows that the answer, whose size follows from classes and experts, is too large."""
-    most, lengths = call.models.settings.max_answer, [len(str(label)) for label in classes]
+    lengths = [len(str(label)) for label in classes]
     size = sum(lengths) + NUMBER * len(lengths)
     size += sum(2 * len(name) + max(lengths, default=0) + NUMBER for name in experts)
-    if rows * size > most:
-        fit = most // size
-        raise Problem("too-large", f"explain: {rows} rows of this model are more than {most} bytes; ask for {fit} rows")
+    if rows * size > MOST_BYTES:
+        fit = MOST_BYTES // size
+        detail = f"explain: {rows} rows of this model are more than {MOST_BYTES} bytes; ask for {fit} rows"
+        raise Problem("too-large", detail)
 
 
+MOST_BYTES = 64 << 20  # of an answer, estimated before the work: many such answers fit into memory
 NUMBER = 30  # bytes of a number in JSON and what stands around it
 
 
-def _prediction(answer: Answer, explain: bool) -> Prediction:
-    about: dict[str, Any] = {"votes": answer.votes, "weights": answer.weights} if explain else {}
-    if isinstance(answer, NumberAnswer):
-        about |= {"prediction": answer.label, "interval": answer.interval}
-        if explain:
-            about["intervals"] = {str(level): interval for level, interval in answer.intervals.items()}
-    else:
-        about |= {"label": answer.label, "probability": answer.probability}
-        if explain:
-            about["probabilities"] = {str(label): p for label, p in answer.probabilities.items()}
-    return Prediction(id=answer.id, repeated=answer.repeated, **about)
+def _prediction(answer: Answer, explain: bool, **about: Any) -> Prediction:
+    about |= {"votes": answer.votes, "weights": answer.weights} if explain else {}
+    return Prediction(id=answer.id, repeated=answer.repeated, **about, **answer.fields(explain))
 
 
 # -- models -----------------------------------------------------------------------------------------------------
 
 SHORT = ("task", "method", "features", "classes", "events", "labels", "mistakes", "rmse", "inside")
 LONG = (*SHORT, "reading", "feature_names", "sources", "experts")
-FEW_NAMES, MANY_NAMES = 1000, 10_000  # entries of a list or mapping in an answer: in the list of models, of one model
+FEW_NAMES = 1000  # entries of a list or mapping in an answer about many models
+MANY_NAMES = 10_000  # the same about one model
 
 
 def bounded(values: Mapping[str, Any], most: int = MANY_NAMES) -> dict[str, Any]:
     """Lists and mappings (a class, expert or feature each) with at most so many entries; `truncated` has the others."""
     short = dict(values)
     truncated = {
-        key: len(value) for key, value in values.items() if isinstance(value, list | dict) and len(value) > most
+        key: len(value)
+        for key, value in values.items()
+        if isinstance(value, list | dict) and len(value) > most
     }
     for key in truncated:
-        kept = itertools.islice(values[key].items() if isinstance(values[key], dict) else values[key], most)
+        kept = itertools.islice(
+            values[key].items() if isinstance(values[key], dict) else values[key], most
+        )
         short[key] = type(values[key])(kept)
     return {**short, "truncated": truncated} if truncated else short
 
 
-def summary(entry: Entry, keys: tuple[str, ...] = LONG, most: int = MANY_NAMES) -> schemas.Model:
-    """What a model or fleet says about itself, in a thread."""
-    if entry.state != "ready":
-        return schemas.Model(entry.name, False, entry.error or f"the {entry.kind} is {entry.state}")
-    about = entry.about()
-    about = bounded({key: about[key] for key in keys if key in about}, most)
-    return schemas.Model(entry.name, True, notice=entry.notice or UNSET, **about)
+def summary(
+    entry: Entry, about: dict[str, Any] | str, keys: tuple[str, ...] = LONG, most: int = MANY_NAMES
+) -> schemas.Model:
+    """What a model or fleet has said about itself, or why it says nothing."""
+    if isinstance(about, str):
+        return schemas.Model(entry.name, False, about)
+    known = bounded({key: about[key] for key in keys if key in about}, most)
+    return schemas.Model(entry.name, True, notice=entry.notice or UNSET, **known)
+
+
+async def _each(call: Call, read: Callable[[Entry], T]) -> list[tuple[Entry, T | str]]:
+    """What `read` says of each model and fleet that the caller may read, all at once; a text where one cannot."""
+    entries = [entry for entry in call.models if call.caller.may("read", entry.name)]
+    told = await asyncio.gather(*(entry.told(partial(read, entry)) for entry in entries))
+    return list(zip(entries, told, strict=True))
 
 
 @operation("GET", "/v1/models", "read", id="list_models", under="models")
 @operation("GET", "/v1/fleets", "read", id="list_fleets", under="fleets")
-def listed(call: Call) -> list[schemas.Model]:
+async def listed(call: Call) -> list[schemas.Model]:
     """The models, or fleets, that the caller may read."""
-    entries = [entry for entry in call.models if entry.kind == call.kind and call.caller.may("read", entry.name)]
-    return [summary(entry, SHORT, FEW_NAMES) for entry in entries]
+    found = await _each(call, lambda entry: entry.about())
+    return [
+        summary(entry, about, SHORT, FEW_NAMES) for entry, about in found if entry.kind == call.kind
+    ]
 
 
 @operation("GET", MODEL, "read", id="get_model")
 @operation("GET", FLEET, "read", id="get_fleet")
-def get(call: Call) -> schemas.Model:
+async def get(call: Call) -> schemas.Model:
     """What a model or fleet is, and how it is."""
-    tag(call)
-    return summary(call.entry)
+    about = await call.entry.told(call.entry.about)
+    if (
+        isinstance(about, dict) and "model" in about
+    ):  # what it learns does not change it, `replace` does
+        call.sent_headers["ETag"] = f'"{about["model"]["digest"]}"'
+    return summary(call.entry, about)
 
 
-def tag(call: Call) -> None:
-    """Send the tag of the model that was put in this place: what it learns does not change it, `replace` does."""
-    if call.entry.live is not None:
-        call.sent_headers["ETag"] = f'"{call.entry.live.stats()["model"]["digest"]}"'
+@operation("GET", f"{MODEL}/ready", "read", id="model_ready", under="ready")
+@operation("GET", f"{FLEET}/ready", "read", id="fleet_ready", under="ready")
+async def ready(call: Call) -> Literal[True]:
+    """Whether this model or fleet can be asked; a problem that says why not."""
+    call.entry.check_ready()
+    return True
 
 
 @operation("DELETE", MODEL, "admin", id="delete_model", status=204)
 @operation("DELETE", FLEET, "admin", id="delete_fleet", status=204)
-async def delete(call: Call) -> None:
+async def delete(call: Call, query: schemas.DeleteQuery) -> None:
     """Close a model or fleet and remove its state, journal and snapshots, and the file that it began with."""
-    await call.models.delete(call.entry.name)
+    name = call.entry.name
+    if query.confirm != name:  # an address that was cut short on its way names another
+        raise schemas.invalid("confirm", f"must be {name!r}, the name of what is to be deleted")
+    await call.models.delete(name)
 
 
 @operation("GET", f"{MODEL}/stats", "read")
 @operation("GET", f"{FLEET}/stats", "read", id="fleet_stats")
 def stats(call: Call) -> dict[str, Any]:
     """Counts, weights, discrepancy, balance of classes, calibration, latency, sizes; of a fleet keys and bytes."""
-    entry = call.entry
-    entry.check_ready()
-    return bounded(entry.opened.stats())  # type: ignore[union-attr]
+    call.entry.check_ready()
+    return bounded(call.entry.opened.stats())  # type: ignore[union-attr]
 
 
 @operation("GET", f"{MODEL}/history", "read", under="points")
-def history(call: Call) -> list[dict[str, Any]]:
+def history(call: Call, query: schemas.HistoryQuery) -> list[dict[str, Any]]:
     """Mistakes, weights and discrepancy over time; of a model with very many experts, every second point or fewer."""
     points = call.live.history()
+    if query.n is not None:
+        points = points[-query.n :]
     values = points[-1].values() if points else ()
-    size = len(points) * NUMBER * sum(len(value) if isinstance(value, list) else 1 for value in values)
-    return points[:: -max(1, math.ceil(size / call.models.settings.max_answer))][::-1]  # the newest is among them
+    size = (
+        len(points) * NUMBER * sum(len(value) if isinstance(value, list) else 1 for value in values)
+    )
+    return points[:: -max(1, math.ceil(size / MOST_BYTES))][::-1]  # the newest is among them
 
 
 @operation("GET", f"{MODEL}/latest", "read", under="events")
@@ -281,21 +334,21 @@ async def snapshot(call: Call) -> dict[str, Any]:
     return await call.ask(call.live.aio.snapshot)
 
 
-@operation("POST", f"{MODEL}/forget", "admin", under="forgotten")
-async def forget(call: Call, body: schemas.ForgetRequest) -> list[str]:
+@operation("POST", f"{MODEL}/forget", "admin")
+async def forget(call: Call, body: schemas.ForgetRequest) -> schemas.Forgotten:
     """Remove events by their ids: rows, predictions and labels. What was learned from them stays."""
     check_count(call, "ids", body.ids)
     schemas.check_printable(body.ids)
-    return await call.ask(call.live.aio.look, lambda live: live.forget(*body.ids))
+    forgotten = await call.ask(call.live.aio.look, lambda live: live.forget(*body.ids))
+    return schemas.Forgotten(forgotten, forgotten.pending)
 
 
-@operation("DELETE", f"{FLEET}/keys/{{key}}", "admin", status=204, errors=(429, 504))
-async def forget_key(call: Call, query: schemas.KeyQuery) -> None:
-    """Forget all that a key has learned: text or, with ?whole=true, a whole number."""
-    key: str | int = call.path_params["key"]
-    if query.whole:
-        key = schemas.convert({"key": str(key)}, schemas.WholeKey).key
-    await _do(call, lambda fleet: fleet.forget(key))
+@operation("POST", f"{FLEET}/forget", "admin")
+async def forget_keys(call: Call, body: schemas.ForgetKeys) -> schemas.Forgotten:
+    """Forget all that keys have learned, and their events."""
+    check_count(call, "keys", body.keys)
+    forgotten = await _do(call, lambda fleet: fleet.forget(*body.keys))
+    return schemas.Forgotten(forgotten, forgotten.pending)
 
 
 # -- files ------------------------------------------------------------------------------------------------------
@@ -303,22 +356,32 @@ async def forget_key(call: Call, query: schemas.KeyQuery) -> None:
 EXPORTS = {"jsonl": "application/jsonl", "parquet": "application/vnd.apache.parquet"}
 
 
-@operation("GET", f"{MODEL}/export", "read", gives=dict.fromkeys(EXPORTS.values(), BYTES), errors=(429,))
+@operation(
+    "GET", f"{MODEL}/export", "read", gives=dict.fromkeys(EXPORTS.values(), BYTES), errors=(429,)
+)
 async def export(call: Call, query: schemas.ExportQuery) -> Response:
     """The events that the journal still has, with features, predictions and labels."""
     path = call.models.scratch("export").with_suffix(f".{query.format}")
-    return Download(call, path, f"{call.name}.{query.format}", EXPORTS[query.format], call.live.export)
+    return Download(
+        call, path, f"{call.name}.{query.format}", EXPORTS[query.format], call.live.export
+    )
 
 
 @operation("GET", f"{MODEL}/model", "read", gives={BINARY: BYTES}, errors=(429,))
 async def download_model(call: Call) -> Response:
     """The newest snapshot as a model file; POST .../snapshot takes a new one."""
     snapshots = Snapshots(call.live.folder)
-    return Download(call, snapshots.path(snapshots.newest_number), f"{call.name}.safetensors", BINARY)
+    return Download(
+        call, snapshots.path(snapshots.newest_number), f"{call.name}.safetensors", BINARY
+    )
+
+
+WRITE_SECONDS = 60.0  # in which a caller reads a megabyte of a file
+DOWNLOADS = 2  # made or sent at the same time: each reads a whole journal or model from disk
 
 
 class Download(FileResponse):
-    """A file for one caller, who is left if the next part is not read in time; some are sent at the same time.
+    """A file for one caller, who is left if the next part is not read in time; a few are sent at the same time.
 
     `make` writes it first, and it is gone when it was sent, or when the caller went.
     """
@@ -326,18 +389,27 @@ class Download(FileResponse):
     chunk_size = 1 << 20
 
     def __init__(
-        self, call: Call, path: Path, name: str, kind: str, make: Callable[[Path], object] | None = None
+        self,
+        call: Call,
+        path: Path,
+        name: str,
+        kind: str,
+        make: Callable[[Path], object] | None = None,
     ) -> None:
         super().__init__(path, filename=name, media_type=kind)
-        self._models, self._path, self._make = call.models, path, make
-        if self._models.downloads >= self._models.settings.max_exports:
-            raise Problem("busy", f"{self._models.downloads} exports are on their way, as many as allowed")
+        self._models = call.models
+        self._path = path
+        self._make = make
+        if self._models.downloads >= DOWNLOADS:
+            raise Problem(
+                "busy", f"{self._models.downloads} exports are on their way, as many as allowed"
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Make the file, and send it part by part."""
 
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(self._models.settings.write_timeout):
+            async with asyncio.timeout(WRITE_SECONDS):
                 await send(message)
 
         self._models.downloads += 1
@@ -353,80 +425,54 @@ class Download(FileResponse):
                 self._path.unlink(missing_ok=True)
 
 
-# -- server-sent events -----------------------------------------------------------------------------------------
-
-EVERY = 0.5  # seconds between two events at least
-HEARTBEAT = 10.0  # seconds between comment lines, so that nobody takes silence for an end
-LATEST = {"classes": 20, "numbers": 100}  # events for a table; of numbers also for a chart of their intervals
-STREAM = "text/event-stream"
+UPLOAD_SECONDS = 600.0  # until a model file must have arrived: 1 GiB at 1.8 MB a second
 
 
-@operation("GET", f"{MODEL}/events", "read", gives={STREAM: {"schema": {"type": "string"}}}, errors=(429,))
-async def events(call: Call) -> Response:
-    """Server-sent events: `stats` at most twice a second while something changes."""
-    call.entry.check_ready()
-    readers = sum(entry.broadcast.readers for entry in call.models if entry.broadcast is not None)
-    if readers >= call.models.settings.max_streams:
-        raise Problem("busy", f"{readers} readers of events are connected, as many as allowed")
-    entry = call.entry
-    if entry.broadcast is None:
-        entry.broadcast = Broadcast(entry, call.models.stopping)
-    return StreamingResponse(entry.broadcast.stream(), media_type=STREAM)
+@operation(
+    "PUT",
+    MODEL,
+    "admin",
+    id="create_model",
+    status=201,
+    sends={BINARY: BYTES},
+    errors=(200, 409, 412),
+)
+@operation(
+    "PUT", FLEET, "admin", id="create_fleet", status=201, sends={BINARY: BYTES}, errors=(409,)
+)
+async def create(call: Call) -> schemas.Model:
+    """A model file (safetensors) becomes a live model of this name, or with If-Match takes the place of a running one.
+
+    If-Match has the ETag of the model that is to be replaced, or *. Events stay; the new model learns what waits. In a
+    fleet, a model file that has learned no label of a target becomes the start of every key.
+    """
+    expected = call.headers.get("if-match") if call.kind == "model" else None
+    if expected is None:
+        await _receive(call, call.models.reserve(call.name, call.kind))
+    else:
+        await _receive(call, call.entry, expected.strip('" ') if expected.strip() != "*" else None)
+        call.status = 200
+    call.sent_headers["Location"] = call.scope["path"]  # as callers reach it, also through a proxy
+    return await get(call)
 
 
-class Broadcast:
-    """The events of one model: made once for all its readers, of whom a slow one misses some."""
-
-    def __init__(self, entry: Entry, stopping: asyncio.Event) -> None:
-        self._entry, self._stopping, self._lock = entry, stopping, asyncio.Lock()
-        self._marker: Any = None  # the counts that `_text` tells
-        self._text, self._asked = b"", -EVERY
-        self.readers = 0
-
-    async def stream(self) -> AsyncIterator[bytes]:
-        """Events until the service or the model ends, or the reader goes."""
-        self.readers += 1
-        sent, spoke = b"", time.monotonic()
-        try:
-            yield b"retry: 2000\n\n"
-            while (text := await self._newest()) is not None:
-                if text is not sent:
-                    sent, spoke = text, time.monotonic()
-                    yield text
-                elif time.monotonic() - spoke >= HEARTBEAT:
-                    spoke = time.monotonic()
-                    yield b": still here\n\n"
-                if await happens(self._stopping, EVERY):
-                    break
-        finally:
-            self.readers -= 1
-
-    async def _newest(self) -> bytes | None:
-        """The newest event, asked for at most every so often; None if the model is closed."""
-        async with self._lock:
-            live = self._entry.live
-            if live is None:
-                return None
-            if time.monotonic() - self._asked >= EVERY / 2:
-                try:
-                    self._marker, self._text = await asyncio.to_thread(_event, live, self._marker, self._text)
-                except HedgerowError:  # closed meanwhile: the readers are told by the end of their streams
-                    return None
-                self._asked = time.monotonic()
-            return self._text
-
-
-def _event(live: LiveModel, marker: Any, text: bytes) -> tuple[Any, bytes]:
-    """What is there now, and its counts; the same `text` if they are those of `marker`."""
-    stats, alarms = live.stats(), live.alarms()
-    counts = [stats[key] for key in ("events", "labels", "expired", "pending", "unknown_labels")]
-    now = (counts, [(alarm["rule"], alarm["since"]) for alarm in alarms])
-    if now == marker:
-        return now, text
-    points = live.history()
-    data: dict[str, Any] = {"stats": bounded(stats, FEW_NAMES), "point": points[-1] if points else None}
-    data |= {"latest": live.latest(LATEST[stats["task"]]), "alarms": alarms}
-    return now, b"event: stats\ndata: " + encode(data) + b"\n\n"
+async def _receive(call: Call, entry: Entry, expected: str | None = None) -> None:
+    """Check a model file that is sent; then it becomes the model of a reserved name, or replaces an open one."""
+    models = call.models
+    file = models.scratch("upload")
+    try:
+        call.check_type(BINARY, default=BINARY)
+        with file.open("xb") as out:
+            async for part in call.chunks(models.settings.max_upload, UPLOAD_SECONDS):
+                await asyncio.to_thread(out.write, part) if len(part) > 1 << 20 else out.write(part)
+        await check_apart(file)
+        if entry.state == "arriving":
+            await models.install(entry, file)
+        else:
+            await call.ask(asyncio.to_thread, entry.replace, file, expected)
+    finally:
+        models.release(entry)
+        file.unlink(missing_ok=True)
 
 
 # -- the service itself -----------------------------------------------------------------------------------------
@@ -449,8 +495,8 @@ async def readyz(call: Call) -> schemas.Readiness:
 @operation("GET", "/metrics", "read", gives={"text/plain": {"schema": {"type": "string"}}})
 async def metrics(call: Call) -> Response:
     """Requests and latencies, and the numbers of the models that the caller may read, for Prometheus."""
-    entries = [entry for entry in call.models if call.caller.may("read", entry.name)]
-    text = await asyncio.to_thread(exposition, call.app.state.requests, entries)
+    told = await _each(call, numbers_of)
+    text = await asyncio.to_thread(exposition, call.app.state.requests, told)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
@@ -488,4 +534,7 @@ def pages() -> list[BaseRoute]:
         return await files.get_response(name, request.scope)
 
     named = {"/": "index.html", "/models/{name}": "model.html"}
-    return [*(Route(path, partial(page, name)) for path, name in named.items()), Mount("/static", files)]
+    return [
+        *(Route(path, partial(page, name)) for path, name in named.items()),
+        Mount("/static", files),
+    ]

@@ -15,10 +15,10 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import Response
 
-from hedgerow.client import KeyPrediction
+from hedgerow.client import Prediction
 from hedgerow.events import LONGEST_ID
 from hedgerow.live.journal import LAST
-from hedgerow.service.worker import LONGEST_LABEL
+from hedgerow.service.check import LONGEST_LABEL
 
 T = TypeVar("T")
 
@@ -44,18 +44,17 @@ KINDS = {
     "cross-origin": Kind(403, "Calls from other sites are refused", "A browser sent this on behalf of another site."),
     "not-found": Kind(404, "There is nothing at this address", "See /openapi.json for the addresses there are."),
     "no-model": Kind(404, "There is no such model", "GET /v1/models lists those there are."),
-    "no-job": Kind(404, "There is no such job", "Jobs are forgotten when the service ends."),
     "method-not-allowed": Kind(405, "The method cannot be used here", "The header Allow lists those that can."),
     "slow": Kind(408, "The body did not arrive in time", "Nothing was done with the part that did."),
     "taken": Kind(409, "The name is taken", "Delete the model of this name first, or choose another name."),
     "replaced": Kind(412, "The model is another one", "If-Match has another tag than it; look at it, and try again."),
-    "finished": Kind(409, "The job has ended", "Only a job that waits or runs can be cancelled."),
     "too-large": Kind(413, "The request is too large", "Send less at once, or let the operator raise the limit."),
     "media-type": Kind(415, "The content type cannot be read", "The header Content-Type must say what is sent."),
     "misdirected": Kind(421, "This host is not served", "The header Host must name the address that is served."),
     "invalid": Kind(422, "The request cannot be used", "`errors` names the fields; nothing was changed."),
     "busy": Kind(429, "Too many requests are waiting", "Nothing was done; try again after Retry-After seconds.", 1),
     "internal": Kind(500, "Something went wrong inside", "The log has more under the id in `instance`."),
+    "not-installed": Kind(501, "The service lacks a package", "`detail` names what its operator has to install."),
     "not-ready": Kind(503, "Not ready", "The service starts or ends, or the model is not open; try again later.", 2),
     "unusable": Kind(503, "The model cannot be used", "It could not be opened; `detail` says why.", 30),
     "storage": Kind(503, "The journal cannot be written", "Nothing was acknowledged; the last good state is kept.", 10),
@@ -89,18 +88,29 @@ class Problem(Exception):
     """A request that is answered with a problem document."""
 
     def __init__(
-        self, kind: str, detail: str, errors: Sequence[FieldError] = (), headers: Mapping[str, str] | None = None
+        self,
+        kind: str,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
         wait = KINDS[kind].wait
-        self.kind, self.detail, self.errors = kind, detail, list(errors)
+        self.kind = kind
+        self.detail = detail
+        self.errors = list(errors)
         self.headers = {**({} if wait is None else {"Retry-After": str(wait)}), **(headers or {})}
 
     def response(self, instance: str) -> Response:
         """The problem as an answer; `instance` is the path of the call and the id under which the log has it."""
         kind = KINDS[self.kind]
         document = ProblemDocument(
-            f"/problems/{self.kind}", kind.title, kind.status, self.detail, instance, self.errors[:SHOWN] or None
+            f"/problems/{self.kind}",
+            kind.title,
+            kind.status,
+            self.detail,
+            instance,
+            self.errors[:SHOWN] or None,
         )
         return Response(encode(document), kind.status, self.headers, PROBLEM_TYPE)
 
@@ -112,21 +122,28 @@ def invalid(field: str, detail: str) -> Problem:
 
 # -- bodies and answers -----------------------------------------------------------------------------------------
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-DTYPES = {
-    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2", "INT8": "<i1",
-    "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1",
-}  # fmt: skip
-Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, description="Printable characters.", examples=["a-17"])]
+Id = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=LONGEST_ID, description="Printable characters.", examples=["a-17"]
+    ),
+]
 NewId = Annotated[
     str,
-    Meta(min_length=1, max_length=LONGEST_ID, pattern="^[^#]", description="Printable, the first of them not '#'."),
+    Meta(
+        min_length=1,
+        max_length=LONGEST_ID,
+        pattern="^[^#]",
+        description="Printable, the first of them not '#'.",
+    ),
 ]
 Whole = Annotated[int, Meta(gt=-(2**63), le=2**63 - 1)]
 Label = Annotated[str, Meta(max_length=LONGEST_LABEL)] | Whole | float | bool
 Instance = Annotated[
     list[float | None] | dict[str, Any],
-    Meta(description="A list in the model's order, or an object by name, which may have more; null is a gap."),
+    Meta(
+        description="A list in the model's order, or an object by name, which may have more; null is a gap."
+    ),
 ]
 
 
@@ -134,7 +151,9 @@ class PredictRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Instances to predict. The same id again, with the same features, gives the stored answer."""
 
     instances: Annotated[list[Instance], Meta(min_length=1)]
-    ids: Annotated[list[NewId] | None, Meta(description="One for each instance; made if there are none.")] = None
+    ids: Annotated[
+        list[NewId] | None, Meta(description="One for each instance; made if there are none.")
+    ] = None
     explain: Annotated[bool, Meta(description="Also probabilities, votes and weights.")] = False
 
 
@@ -186,22 +205,29 @@ class Model(Struct):
     name: str
     ready: bool
     error: str | UnsetType = UNSET
-    notice: Annotated[str | UnsetType, Meta(description="What to look at though it answers.")] = UNSET
+    notice: Annotated[str | UnsetType, Meta(description="What to look at though it answers.")] = (
+        UNSET
+    )
     method: str | UnsetType = UNSET
     features: int | UnsetType = UNSET
     classes: list[Any] | UnsetType = UNSET
     events: int | UnsetType = UNSET
     labels: int | UnsetType = UNSET
-    task: Annotated[str | UnsetType, Meta(description="classes or numbers: what it predicts.")] = UNSET
+    task: Annotated[str | UnsetType, Meta(description="classes or numbers: what it predicts.")] = (
+        UNSET
+    )
     mistakes: int | UnsetType = UNSET
     rmse: float | UnsetType | None = UNSET
-    inside: Annotated[float | UnsetType | None, Meta(description="Share of labels inside their interval.")] = UNSET
+    inside: Annotated[
+        float | UnsetType | None, Meta(description="Share of labels inside their interval.")
+    ] = UNSET
     reading: str | UnsetType = UNSET
     feature_names: list[str] | UnsetType | None = UNSET
     sources: list[str] | UnsetType = UNSET
     experts: list[str] | UnsetType = UNSET
     truncated: Annotated[
-        dict[str, int] | UnsetType, Meta(description="Lists that are too long to be shown whole: how long they are.")
+        dict[str, int] | UnsetType,
+        Meta(description="Lists that are too long to be shown whole: how long they are."),
     ] = UNSET
 
 
@@ -216,35 +242,72 @@ class FleetRequest(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FleetPredict(FleetRequest, kw_only=True):
-    """Instances to predict, each for its key."""
+    """Instances to predict, each for its key; with ids each is an event, which a label can follow."""
 
-    explain: Annotated[bool, Meta(description="Also the probability of every class, or every interval.")] = False
+    ids: Annotated[
+        list[NewId] | None,
+        Meta(description="One for each instance; other keys may have the same ones."),
+    ] = None
+    explain: Annotated[
+        bool, Meta(description="Also the probability of every class, or every interval.")
+    ] = False
 
 
 class FleetLearn(FleetRequest, kw_only=True):
     """Labelled instances, each for its key. A batch whose id was learned lately is not learned again."""
 
     labels: Annotated[list[Label], Meta(min_length=1, description="One for each instance.")]
-    id: Annotated[str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="Of the batch.")] | None = None
+    id: (
+        Annotated[str, Meta(pattern="^[A-Za-z0-9._-]{1,64}$", description="Of the batch.")] | None
+    ) = None
 
 
-class KeyQuery(Struct):
-    """How the key of a path is read."""
+class KeyedLabel(EventLabel, forbid_unknown_fields=True):
+    """The label of one event of a key."""
 
-    whole: Annotated[bool, Meta(description="The key is a whole number, not text.")] = False
-
-
-class WholeKey(Struct):
-    """A key that is a whole number."""
-
-    key: Whole
+    key: Key
 
 
-class KeyPredictions(Struct):
+class FleetLabelRequest(Struct, forbid_unknown_fields=True):
+    """Labels of events of keys that were predicted."""
+
+    labels: Annotated[list[KeyedLabel], Meta(min_length=1)]
+
+
+class ForgetKeys(Struct, forbid_unknown_fields=True):
+    """Keys to forget."""
+
+    keys: Annotated[list[Key], Meta(min_length=1)]
+
+
+class Forgotten(Struct):
+    """What was there and is forgotten."""
+
+    forgotten: list[Any]
+    pending: Annotated[
+        bool, Meta(description="A reader, such as an export, still keeps older pages of the file.")
+    ]
+
+
+class DeleteQuery(Struct):
+    """That what the path names is meant, and nothing that it became on its way."""
+
+    confirm: Annotated[str, Meta(description="The name once more.")]
+
+
+class FleetPredictions(Struct):
     """In the order of the instances; of a batch that was learned, those made before its labels were."""
 
-    predictions: list[KeyPrediction]
-    duplicate: Annotated[bool, Meta(description="The batch was learned before; nothing was done.")] = False
+    predictions: list[Prediction]
+    duplicate: Annotated[
+        bool, Meta(description="The batch was learned before; nothing was done.")
+    ] = False
+
+
+class HistoryQuery(Struct):
+    """How many of the newest points; all of them if it is not given."""
+
+    n: Annotated[int, Meta(ge=1)] | None = None
 
 
 class LatestQuery(Struct):
@@ -259,32 +322,6 @@ class ExportQuery(Struct):
     """Which format."""
 
     format: Literal["jsonl", "parquet"] = "jsonl"
-
-
-File = Annotated[Any, Meta(extra_json_schema={"type": "string", "format": "binary"})]
-
-
-class FitForm(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Files to fit a model on, as parts of a form."""
-
-    sources: Annotated[list[File], Meta(min_length=1)]
-    unlabelled: Annotated[File, Meta(description="Rows of the target; better with them.")] = None
-    label: Annotated[str, Meta(min_length=1, description="The column of labels in the sources.")]
-    method: Annotated[str, Meta(description="As `hedgerow methods` lists them.")] = "hedgerow"
-    options: Annotated[str, Meta(description="A JSON object, as for `hedgerow fit --option`.")] = "{}"
-
-
-class JobStatus(Struct):
-    """A fit in the background."""
-
-    id: str
-    model: str
-    created: float
-    state: Literal["waiting", "running", "done", "failed", "cancelled"] = "waiting"
-    progress: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    text: Annotated[str, Meta(description="What it does now, or did last.")] = "waiting for its turn"
-    error: str | None = None
-    ended: float | None = None
 
 
 class Readiness(Struct):
@@ -303,89 +340,13 @@ class ProblemKind(Struct):
     meaning: str
 
 
-# The Open Inference Protocol
-
-
-class InputTensor(Struct):
-    """Numbers with their shape; `data` nested or flat, row after row."""
-
-    name: Annotated[str, Meta(min_length=1)]
-    shape: Annotated[list[int], Meta(min_length=1, max_length=2)]
-    datatype: Literal[tuple(DTYPES)]  # type: ignore[valid-type]
-    parameters: dict[str, Any] | None = None
-    data: list[float | list[float]] | UnsetType = UNSET
-
-
-class RequestedOutput(Struct):
-    """An output that is asked for."""
-
-    name: Literal["label", "probabilities", "id", "prediction", "interval"]
-    parameters: dict[str, Any] | None = None
-
-
-class InferRequest(Struct):
-    """Instances as tensors."""
-
-    inputs: Annotated[list[InputTensor], Meta(min_length=1)]
-    id: Annotated[str, Meta(min_length=1, max_length=180)] | None = None
-    parameters: dict[str, Any] | None = None
-    outputs: list[RequestedOutput] | None = None
-
-
-class OutputTensor(Struct):
-    """Values with their shape, flat."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    data: list[Any]
-
-
-class InferAnswer(Struct):
-    """Predictions as tensors."""
-
-    model_name: str
-    id: str
-    outputs: list[OutputTensor]
-
-
-class ServerMetadata(Struct):
-    """What answers here."""
-
-    name: str
-    version: str
-    extensions: list[str]
-
-
-class ModelReady(Struct):
-    """Whether it can be asked."""
-
-    name: str
-    ready: bool
-
-
-class TensorMetadata(Struct):
-    """A tensor without its data."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-
-
-class ModelMetadata(Struct):
-    """What goes in and what comes out."""
-
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[TensorMetadata]
-    outputs: list[TensorMetadata]
-
-
 # -- JSON -------------------------------------------------------------------------------------------------------
 
+# msgspec says where a body is wrong only in its message: tests/unit/test_service_messages.py, and its bound above
 _AT = re.compile(r"(?P<detail>.*?)(?: - at `\$\.?(?P<at>.*)`)?", re.DOTALL)
-_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+_FIELD = re.compile(
+    r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL
+)
 
 
 def _encodable(value: Any) -> Any:
@@ -422,7 +383,8 @@ def _refused(error: Exception, kind: Any) -> Problem:
     """msgspec's error, with the path of the field as callers write it."""
     parts = _AT.fullmatch(str(error))
     assert parts is not None
-    field, detail = parts["at"] or "", parts["detail"]
+    field = parts["at"] or ""
+    detail = parts["detail"]
     named = _FIELD.fullmatch(detail)
     if named:
         known = "" if field else f"; there are {', '.join(sorted(kind.__struct_fields__))}"
@@ -440,7 +402,14 @@ def kind_of(value: Any) -> str:
     >>> kind_of([1]), kind_of(None), kind_of(1.5), kind_of(2)
     ('a list', 'null', 'a number', 'a number')
     """
-    kinds = {dict: "an object", list: "a list", str: "text", bool: "a boolean", float: "a number", int: "a number"}
+    kinds = {
+        dict: "an object",
+        list: "a list",
+        str: "text",
+        bool: "a boolean",
+        float: "a number",
+        int: "a number",
+    }
     return "null" if value is None else kinds.get(type(value), type(value).__name__)
 
 
@@ -465,6 +434,7 @@ def check_printable(ids: list[str], field: str = "ids[{}]") -> None:
 
 def check_one_each(body: Any, field: str) -> None:
     """Refuse a field of a body that has not one entry for each instance."""
-    count, wanted = len(getattr(body, field)), len(body.instances)
+    count = len(getattr(body, field))
+    wanted = len(body.instances)
     if count != wanted:
         raise invalid(field, f"{count} {field} for {wanted} instances; give one for each")

@@ -1,29 +1,34 @@
-"""From two streams, instances and labels, to one of results: columns, shards of keys as states of Spark, results."""
+"""From two streams, instances and labels, to one of results: columns, shards of keys as states of Spark, results.
+
+And from data frames to the sums that a fit needs of its sources.
+"""
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
+import pickle
 import shutil
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.values import plain
 from hedgerow.fleet import Base
-from hedgerow.regressor import OnlineTransferRegressor
-from hedgerow.spark.shard import (
+from hedgerow.rows.partitions import Layout, PartitionedSource, Pass
+from hedgerow.spark import quiet_about_pandas
+from hedgerow.spark.records import (
     ANSWER,
     DEAD_LETTER,
     INSTANCE,
@@ -37,15 +42,16 @@ from hedgerow.spark.shard import (
     Result,
     Rows,
     Settings,
-    Shard,
-    Turn,
+    Table,
+    ddl_of,
     dump_parts,
     new_token,
     of_ipc,
-    states_in,
     table_of,
     to_ipc,
 )
+from hedgerow.spark.shard import Shard, Turn, states_in
+from hedgerow.task import NUMBERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,17 +65,22 @@ CONFIG = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 JAVA = "apt-get install openjdk-17-jre-headless"
-ABOUT, PARTS = "about", "parts"  # the names of a shard's two states
-STATES = pa.schema({"key": pa.string(), "state": pa.binary(), "events": pa.binary()})
-LEARNED_STATES = pa.schema({"key": pa.string(), "state": pa.binary(), "seen": pa.int64(), "mistakes": pa.int64()})
+ABOUT = "about"  # the names of a shard's two states
+PARTS = "parts"
+STATES: Table = {"key": "string", "state": "binary", "events": "binary"}
+HELD_BASES = 4  # of other queries, which a Python worker keeps
 
 
-def session(master: str | None = None, name: str = "hedgerow", config: dict[str, str] | None = None) -> SparkSession:
+def session(
+    master: str | None = None, name: str = "hedgerow", config: dict[str, str] | None = None
+) -> SparkSession:
     """A session with RocksDB for states, whose Python workers run this Python unless PYSPARK_PYTHON names another."""
     from pyspark.sql import SparkSession
 
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise HedgerowError(f"Spark needs Java 17 or later, and there is none: {JAVA}, or set JAVA_HOME")
+        raise HedgerowError(
+            f"Spark needs Java 17 or later, and there is none: {JAVA}, or set JAVA_HOME"
+        )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None:
@@ -79,17 +90,14 @@ def session(master: str | None = None, name: str = "hedgerow", config: dict[str,
     return builder.getOrCreate()
 
 
-@contextmanager
-def quiet_about_pandas() -> Iterator[None]:
-    """Spark 4.3 warns of pandas 3 at every use; what is used here is tested with it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        yield
-
-
 # -- which columns hold what, checked before anything runs ------------------------------------------------------------
 WHOLE = ("tinyint", "smallint", "int", "bigint")
-HELD_BY = {"string": ("string",), "bigint": WHOLE, "double": ("float", "double"), "boolean": ("boolean",)}
+HELD_BY = {
+    "string": ("string",),
+    "bigint": WHOLE,
+    "double": ("float", "double"),
+    "boolean": ("boolean",),
+}
 
 
 @dataclass(frozen=True)
@@ -108,16 +116,16 @@ class Columns:
     order: str | None = None
     features: tuple[str, ...] | str | None = None
 
-    def of_instances(self, df: DataFrame, base: Base, labelled: bool = False) -> DataFrame:
+    def of_instances(self, df: DataFrame, base: Base) -> DataFrame:
         """Instances as a shard takes them: key, kind, id, order, x, label; all but the order and numbers are text."""
-        what, names = "the history" if labelled else "instances", self.features_of(df, base)
+        names = self.features_of(df, base)
         if isinstance(names, str):
             x = _column(names).cast("array<double>")
         elif base.clf.table_ is not None:
             x = F.to_json(F.struct(*(_column(name).alias(name) for name in names)))
         else:
             x = F.array(*(_column(name).cast("double") for name in names))
-        return self._common(df, what, INSTANCE, x, self._label(df, base) if labelled else F.lit(None).cast("string"))
+        return self._common(df, "instances", INSTANCE, x, F.lit(None).cast("string"))
 
     def of_labels(self, df: DataFrame, base: Base, x: str) -> DataFrame:
         """Labels in the same form; `x` is the type of that column."""
@@ -127,28 +135,45 @@ class Columns:
         """The type of the keys in Spark."""
         found = _type(df, self.key, what)
         if found not in ("string", *WHOLE):
-            raise InputError(f"{what}: keys are text or whole numbers, {self.key!r} is {found}; cast it to string")
+            raise InputError(
+                f"{what}: keys are text or whole numbers, {self.key!r} is {found}; cast it to string"
+            )
         return found
 
     def features_of(self, df: DataFrame, base: Base) -> tuple[str, ...] | str:
         """The columns of features, or the one of arrays."""
-        given, table = self.features, base.clf.table_
+        given = self.features
+        table = base.clf.table_
         if isinstance(given, str):
             found = _type(df, given, "instances")
             if not found.startswith("array<"):
-                raise InputError(f"instances: features={given!r} is {found}; give an array column, or several names")
+                raise InputError(
+                    f"instances: features={given!r} is {found}; give an array column, or several names"
+                )
             return given
         if table is not None:
-            names = tuple(name for name in table.names if name in df.columns) if given is None else tuple(given)
+            names = (
+                tuple(name for name in table.names if name in df.columns)
+                if given is None
+                else tuple(given)
+            )
             if not set(names) & set(table.names):
-                raise InputError(f"instances: none of the columns of the base ({', '.join(table.names[:8])}) is there")
+                raise InputError(
+                    f"instances: none of the columns of the base ({', '.join(table.names[:8])}) is there"
+                )
             return names
         given = given if given is not None else getattr(base.clf, "feature_names_in_", None)
         taken = {self.key, self.id, self.label, self.order}
-        names = tuple(name for name in df.columns if name not in taken) if given is None else tuple(map(str, given))
+        names = (
+            tuple(name for name in df.columns if name not in taken)
+            if given is None
+            else tuple(map(str, given))
+        )
         for name in names:
             if (kind := _type(df, name, "instances")) not in (*WHOLE, "float", "double", "boolean"):
-                raise InputError(f"instances: the feature {name!r} is {kind}; cast it to double, or name the features")
+                raise InputError(
+                    f"instances: the feature {name!r} is {kind}; cast it to double, or name the features"
+                )
         if len(names) != base.n_features:
             raise InputError(
                 f"instances: {len(names)} features ({', '.join(names[:8])}), the base has {base.n_features}; "
@@ -161,7 +186,9 @@ class Columns:
         if _type(df, self.id, what) not in ("string", *WHOLE):
             raise InputError(f"{what}: ids are text or whole numbers; cast {self.id!r} to string")
         return df.select(
-            _column(self.key).cast("string").alias("key"),  # as text: pandas makes floats of whole numbers and nulls
+            _column(self.key)
+            .cast("string")
+            .alias("key"),  # as text: pandas makes floats of whole numbers and nulls
             F.lit(kind).cast("int").alias("kind"),
             _column(self.id).cast("string").alias("id"),
             F.coalesce(self._order(df, what), F.lit(NO_ORDER)).alias("order"),
@@ -176,20 +203,25 @@ class Columns:
         if found == "timestamp":
             return F.unix_micros(_column(self.order))
         if found not in WHOLE:
-            raise InputError(f"{what}: the order {self.order!r} is {found}; give a timestamp or whole numbers")
+            raise InputError(
+                f"{what}: the order {self.order!r} is {found}; give a timestamp or whole numbers"
+            )
         return _column(self.order).cast("bigint")
 
     def _label(self, df: DataFrame, base: Base) -> Column:
-        wanted, found = LABELS[label_type(base)][0], _type(df, self.label, "labels")
+        wanted = LABELS[label_type(base)][0]
+        found = _type(df, self.label, "labels")
         if found not in HELD_BY[wanted]:
             what = "classes" if len(base.classes) else "numbers"
-            raise InputError(f"labels: {self.label!r} is {found}, the {what} of the base are {wanted}; cast it")
+            raise InputError(
+                f"labels: {self.label!r} is {found}, the {what} of the base are {wanted}; cast it"
+            )
         return _column(self.label).cast("string")
 
 
 def label_type(base: Base) -> type:
     """The one Python type of all classes; a regressor has numbers."""
-    if isinstance(base.clf, OnlineTransferRegressor):
+    if base.task is NUMBERS:
         return float
     kinds = {type(plain(label)) for label in base.classes}
     if len(kinds) != 1 or not kinds <= set(LABELS):
@@ -202,7 +234,9 @@ def label_type(base: Base) -> type:
 
 def _type(df: DataFrame, name: str, what: str) -> str:
     if name not in df.columns:
-        raise InputError(f"{what}: there is no column {name!r} among {', '.join(df.columns)}; name it in Columns(...)")
+        raise InputError(
+            f"{what}: there is no column {name!r} among {', '.join(df.columns)}; name it in Columns(...)"
+        )
     return df.schema[name].dataType.simpleString()
 
 
@@ -213,27 +247,15 @@ def _column(name: str) -> Column:
 # -- shards as states of Spark -----------------------------------------------------------------------------------------
 
 
-class Sent:
-    """The base as bytes that Spark broadcasts, once a machine, looked up when they are needed first.
-
-    A `Broadcast` inside a processor is looked up when the processor is read; where Spark asks a processor for its
-    schema there is none, and it would fail.
-    """
-
-    def __init__(self, broadcast: Any = None, number: int | None = None) -> None:
-        self._broadcast, self._number = broadcast, number
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        _, (number,) = self._broadcast.__reduce__()  # which notes that tasks need it
-        return Sent, (None, number)
-
-    @property
-    def value(self) -> bytes:
-        """The bytes, at a worker or at home."""
-        from pyspark.core.broadcast import _from_id
-
-        found = self._broadcast if self._broadcast is not None else _from_id(self._number or 0)
-        return bytes(found.value)
+def send(spark: SparkSession, base: Base) -> str:
+    """The base as a file that every machine of the session gets once; its name there."""
+    data = base.to_bytes()
+    name = f"hedgerow-{hashlib.sha256(data).hexdigest()[:32]}.safetensors"
+    path = Path(SparkFiles.getRootDirectory(), name)  # a folder that ends with the session
+    if not path.exists():
+        path.write_bytes(data)
+        spark.sparkContext.addFile(str(path))
+    return name
 
 
 # What a Python worker keeps between two batches.
@@ -241,49 +263,62 @@ _bases: dict[bytes, Base] = {}
 _shards: dict[tuple[Shared, int], Shard] = {}
 
 
+def base_of(digest: bytes, file: str) -> Base:
+    """The base with this digest among the files of the session, read once a process."""
+    if digest not in _bases:
+        base = Base.from_bytes(Path(SparkFiles.get(file)).read_bytes())
+        if base.digest != digest:
+            raise InputError(
+                f"the base that was sent has the digest {base.digest.hex()[:12]}, not {digest.hex()[:12]}; "
+                "install the same hedgerow on every worker"
+            )
+        _bases[digest] = base
+        while len(_bases) > HELD_BASES:
+            del _bases[next(iter(_bases))]
+    return _bases[digest]
+
+
 @dataclass(frozen=True)
 class Shared:
-    """What the processor of every partition gets: small, but for the base, which Spark broadcasts once a machine."""
+    """What the processor of every partition gets; `file` is the name of the base among the files of the session."""
 
     digest: bytes
     query: Query
     key: str  # the type of the keys in Spark
-    sent: Sent = field(compare=False)
+    file: str
 
     @classmethod
-    def of(cls, df: DataFrame, base: Base, columns: Columns, settings: Settings, what: str) -> Shared:
-        """Of a stream or table of instances."""
+    def of(cls, df: DataFrame, base: Base, columns: Columns, settings: Settings) -> Shared:
+        """Of a stream of instances."""
         names: Any = columns.features_of(df, base)
         if isinstance(names, str):
             names = tuple(f"{names}[{i}]" for i in range(base.n_features))
         elif base.clf.table_ is not None:
             names = None
         query = Query(names, label_type(base), columns.order is not None, settings)
-        sent = Sent(df.sparkSession.sparkContext.broadcast(base.to_bytes()))
-        return cls(base.digest, query, columns.key_type(df, what), sent)
+        return cls(
+            base.digest, query, columns.key_type(df, "instances"), send(df.sparkSession, base)
+        )
 
     @property
     def base(self) -> Base:
-        """Read from what was broadcast once a process."""
-        if self.digest not in _bases:
-            base = Base.from_bytes(self.sent.value)
-            if base.digest != self.digest:
-                raise InputError(
-                    f"the base that was sent has the digest {base.digest.hex()[:12]}, not {self.digest.hex()[:12]}; "
-                    "install the same hedgerow on every worker"
-                )
-            _bases[self.digest] = base
-        return _bases[self.digest]
+        """Read from its file once a process."""
+        return base_of(self.digest, self.file)
 
     def typed(self, results: DataFrame) -> DataFrame:
         """Results whose keys and labels are text, with these as they were."""
         return results.withColumns(
-            {"key": F.col("key").cast(self.key), "label": F.col("label").cast(LABELS[self.query.label][0])}
+            {
+                "key": F.col("key").cast(self.key),
+                "label": F.col("label").cast(LABELS[self.query.label][0]),
+            }
         )
 
     def shard_of(self, df: DataFrame) -> DataFrame:
         """With the shard of each key."""
-        return df.withColumn("shard", F.expr(f"cast(pmod(xxhash64(key), {self.query.settings.shards}) as int)"))
+        return df.withColumn(
+            "shard", F.expr(f"cast(pmod(xxhash64(key), {self.query.settings.shards}) as int)")
+        )
 
     def begun(self, spark: SparkSession, states: DataFrame | None) -> DataFrame:
         """What the first batch of a checkpoint begins with: a row for every shard, and the states of keys.
@@ -311,40 +346,63 @@ class Shards(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Spark is about to begin with a partition."""
         self._handle = handle
-        self._about = handle.getValueState(ABOUT, f"token binary, timer bigint, shards int, key {self.shared.key}")
+        self._about = handle.getValueState(
+            ABOUT, f"token string, timer bigint, shards int, key {self.shared.key}"
+        )
         self._parts = handle.getListState(PARTS, "part binary")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
         """The rows of a shard in a batch."""
         given = Rows.of(of_ipc(data for frame in rows for data in frame["rows"]))
         try:
             results = self._turn(int(key[0]), given, now_of(timerValues))
-        except InputError as error:  # nothing was written: the shard stays as it is, the others go on
+        except (
+            InputError
+        ) as error:  # nothing was written: the shard stays as it is, the others go on
             turn = Turn(given, np.empty((0, 0)))
             for i in range(len(given.key)):
                 turn.dead_letter(i, f"key {given.key[i]!r}: {error}")
             results = list(turn.results.values())
         yield frame_of(results)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[pd.DataFrame]:
         """An event of a shard has waited long enough."""
         try:
             results = self._turn(int(key[0]), None, now_of(timerValues))
-        except InputError:  # the shard's next row says what is wrong with its state
-            return
+        except (
+            InputError
+        ) as error:  # nothing was learned; a row that comes later sets a timer again
+            token, _ = self._known()
+            self._keep(token, 0)
+            results = [
+                Result(
+                    None,
+                    DEAD_LETTER,
+                    None,
+                    detail=f"shard {int(key[0])}, at the end of a timer: {error}",
+                )
+            ]
         yield frame_of(results)
 
     def handleInitialState(self, key: Any, initialState: pd.DataFrame, timerValues: Any) -> None:
         """Every shard begins, with keys that learned elsewhere: one whose state is none is told at its first row."""
-        now, token, base = now_of(timerValues), b"", self.shared.base
+        now = now_of(timerValues)
+        token = ""
+        base = self.shared.base
         states = initialState[initialState["state"].notna()]
         rows = [(row.key, bytes(row.state), bytes(row.events), now) for row in states.itertuples()]
         if rows:
             token = new_token()
-            parts = dump_parts(rows, token, self.shared.digest, Shard(base, self.shared.query).about(now))
+            parts = dump_parts(
+                rows, token, self.shared.digest, Shard(base, self.shared.query).about(now)
+            )
             self._parts.appendList([(part,) for part in parts])
         if rows or not self._about.exists():
-            self._about.update((token, 0, self.shared.query.settings.shards, None))
+            self._keep(token, 0)
 
     def close(self) -> None:
         """Nothing is to be closed."""
@@ -352,7 +410,9 @@ class Shards(StatefulProcessor):
     def _turn(self, number: int, rows: Rows | None, now: float) -> list[Result]:
         """Rows, or (None) the end of a timer."""
         token, timer = self._known()
-        shard = _shards.pop((self.shared, number), None)  # where a batch fails half-way, nobody finds what it left
+        shard = _shards.pop(
+            (self.shared, number), None
+        )  # where a batch fails half-way, nobody finds what it left
         if shard is None or shard.token != token:
             shard = shard or Shard(self.shared.base, self.shared.query)
             shard = shard.follow([bytes(part) for (part,) in self._parts.get()])
@@ -364,29 +424,42 @@ class Shards(StatefulProcessor):
         parts, whole = shard.commit()
         if parts:
             (self._parts.put if whole else self._parts.appendList)([(part,) for part in parts])
-        before, deadline = timer, shard.deadline
+        before = timer
+        deadline = shard.deadline
         if rows is None:
             timer = 0
         if deadline is not None and not timer:
             timer = int(1000 * deadline) + 1
             self._handle.registerTimer(timer)
         if shard.token != token or timer != before:
-            self._about.update((shard.token, timer, self.shared.query.settings.shards, None))
+            self._keep(shard.token, timer)
         _shards[self.shared, number] = shard
+        while (
+            len(_shards) > 2 * self.shared.query.settings.shards
+        ):  # of queries that have ended; Spark has them
+            del _shards[next(iter(_shards))]
         return results
 
-    def _known(self) -> tuple[bytes, int]:
+    def _keep(self, token: str, timer: int) -> None:
+        self._about.update((token, timer, self.shared.query.settings.shards, None))
+
+    def _known(self) -> tuple[str, int]:
         """The token and the timer of the shard."""
-        wanted, about = self.shared.query.settings.shards, self._about.get()
+        wanted = self.shared.query.settings.shards
+        about = self._about.get()
         # the first batch of a checkpoint has begun all of its shards, also those without a row
-        token, timer, shards, _ = about or (b"", 0, None, None)
+        token, timer, shards, _ = about or ("", 0, None, None)
         if shards != wanted:
-            has = "another number of shards" if shards is None else f"another number of shards, {shards},"
+            has = (
+                "another number of shards"
+                if shards is None
+                else f"another number of shards, {shards},"
+            )
             raise HedgerowError(
                 f"the checkpoint has {has} than Settings(shards={wanted}): keep its number, or begin a new checkpoint "
-                "with states=states_of(spark, checkpoint)"
+                "with states=states_of(spark, checkpoint, base)"
             )
-        return bytes(token), int(timer)
+        return str(token), int(timer)
 
 
 def now_of(timers: Any) -> float:
@@ -404,7 +477,9 @@ def pack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         shards, starts = np.unique(table["shard"].to_numpy(), return_index=True)
         rows = table.drop_columns("shard")
         values = [to_ipc(rows.slice(a, b - a)) for a, b in pairwise([*starts.tolist(), len(rows)])]
-        yield pa.record_batch([pa.array(shards, pa.int32()), pa.array(values, pa.binary())], ("shard", "rows"))
+        yield pa.record_batch(
+            [pa.array(shards, pa.int32()), pa.array(values, pa.binary())], ("shard", "rows")
+        )
 
 
 def frame_of(results: Sequence[Result]) -> pd.DataFrame:
@@ -425,31 +500,42 @@ def learn_stream(
     """Predictions of one model a key, what became of every label, and dead letters: `shard.Result` has the columns.
 
     instances : streaming; key, id and features. labels : streaming; key, id and label, in any order, late or repeated.
-    states : key, state and perhaps events, with which keys begin (of `learned_states`, or `states_of` another query);
+    states : key, state and perhaps events, with which keys begin (of `states_of` another query);
     read once, by the first batch of a new checkpoint.
     """
-    columns, settings = columns or Columns(), settings or Settings()
+    columns = columns or Columns()
+    settings = settings or Settings()
     found = instances.sparkSession.conf.get(PROVIDER, "")
     if found != ROCKSDB:
-        raise InputError(f"{PROVIDER} is {found!r}: states of keys need {ROCKSDB}; hedgerow.spark.session() sets it")
+        raise InputError(
+            f"{PROVIDER} is {found!r}: states of keys need {ROCKSDB}; hedgerow.spark.session() sets it"
+        )
     for what, df in (("instances", instances), ("labels", labels)):
         if not df.isStreaming:
-            raise InputError(f"{what}: this is no stream; read it by spark.readStream, or use replay() for a table")
-    kinds = [columns.key_type(df, what) for what, df in (("instances", instances), ("labels", labels))]
+            raise InputError(f"{what}: this is no stream; read it by spark.readStream")
+    kinds = [
+        columns.key_type(df, what) for what, df in (("instances", instances), ("labels", labels))
+    ]
     if kinds[0] != kinds[1]:
-        raise InputError(f"keys of instances are {kinds[0]}, those of labels {kinds[1]}; cast one to the other's type")
+        raise InputError(
+            f"keys of instances are {kinds[0]}, those of labels {kinds[1]}; cast one to the other's type"
+        )
     rows = columns.of_instances(instances, base)
-    rows = rows.unionByName(columns.of_labels(labels, base, rows.schema["x"].dataType.simpleString()))
-    shared = Shared.of(instances, base, columns, settings, "instances")
-    begun = shared.begun(instances.sparkSession, None if states is None else _checked_states(states, kinds[0]))
-    with quiet_about_pandas():
+    rows = rows.unionByName(
+        columns.of_labels(labels, base, rows.schema["x"].dataType.simpleString())
+    )
+    shared = Shared.of(instances, base, columns, settings)
+    begun = shared.begun(
+        instances.sparkSession, None if states is None else _checked_states(states, kinds[0])
+    )
+    with quiet_about_pandas():  # which says so at every use
         results = (
             shared.shard_of(rows)
             .mapInArrow(pack_rows, "shard int, rows binary")
             .groupBy("shard")
             .transformWithStateInPandas(
                 Shards(shared),
-                from_arrow_schema(RESULTS),
+                ddl_of(RESULTS),
                 "Append",
                 "ProcessingTime" if settings.timed else "None",
                 initialState=begun.groupBy("shard"),
@@ -461,7 +547,9 @@ def learn_stream(
 def _checked_states(states: DataFrame, key: str) -> DataFrame:
     found = {name: kind for name, kind in states.dtypes if name in ("key", "state")}
     if found != {"key": key, "state": "binary"}:
-        raise InputError(f"states: needs the columns key ({key}) and state (binary), has {states.dtypes}")
+        raise InputError(
+            f"states: needs the columns key ({key}) and state (binary), has {states.dtypes}"
+        )
     events = F.col("events") if "events" in states.columns else F.lit(None)
     empty = F.expr("X''")
     return states.select(
@@ -471,77 +559,36 @@ def _checked_states(states: DataFrame, key: str) -> DataFrame:
     )
 
 
-def states_of(spark: SparkSession, checkpoint: str, batch: int | None = None) -> DataFrame:
+def states_of(
+    spark: SparkSession, checkpoint: str, base: Base, batch: int | None = None
+) -> DataFrame:
     """Every key in a checkpoint after a batch, or the last one: key, state (bytes for `Base.member`), events.
+
+    `base` is that of the query which wrote it.
 
     `learn_stream(states=...)` goes on from it in a new checkpoint, perhaps with another number of shards.
     """
 
     def read(name: str) -> DataFrame:
-        reader = spark.read.format("statestore").option("stateVarName", name).option("flattenCollectionTypes", "false")
+        reader = (
+            spark.read.format("statestore")
+            .option("stateVarName", name)
+            .option("flattenCollectionTypes", "false")
+        )
         return (reader if batch is None else reader.option("batchId", batch)).load(checkpoint)
 
     def of_shards(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for parts in batch["parts"]:
-                yield from table_of(list(states_in(parts.as_py())), STATES).to_batches()
+                found = states_in(parts.as_py(), base_of(digest, file))
+                yield from table_of(list(found), STATES).to_batches()
 
+    digest = base.digest
+    file = send(spark, base)
     key = dict(read(ABOUT).select("value.key").dtypes)["key"]
     states = read(PARTS).select(F.col("list_value.part").alias("parts"))
-    states = states.mapInArrow(of_shards, from_arrow_schema(STATES))
+    states = states.mapInArrow(of_shards, ddl_of(STATES))
     return states.withColumn("key", F.col("key").cast(key))
-
-
-# -- history as a table ------------------------------------------------------------------------------------------------
-
-
-def replay(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
-    """Predictions as they would have been, with `right` where a label was there, and dead letters.
-
-    history : a table of key, id, features, label and, in `columns.order`, the order; the rows of a shard must fit in
-    memory.
-    """
-
-    shared, results = _by_shard(history, base, columns, lambda shard, rows: shard.replay(rows), RESULTS)
-    return shared.typed(results)
-
-
-def learned_states(history: DataFrame, base: Base, columns: Columns | None = None) -> DataFrame:
-    """What every key learns from its history: key, state, seen, mistakes. `learn_stream(states=...)` goes on from it.
-
-    A mistake of a regressor is a label outside its interval.
-    Rows that cannot be used are left out; `replay` names them.
-    """
-
-    def of_shard(shard: Shard, rows: Rows) -> list[tuple[Any, ...]]:
-        right: dict[Any, list[bool]] = {}
-        for result in shard.replay(rows):
-            if result.kind == PREDICTION:
-                right.setdefault(result.key, []).extend([] if result.right is None else [result.right])
-        states = {key: state for key, state, *_ in shard.entries()}
-        return [(key, states[key], len(own), own.count(False)) for key, own in right.items()]
-
-    shared, states = _by_shard(history, base, columns, of_shard, LEARNED_STATES)
-    return states.withColumn("key", F.col("key").cast(shared.key))
-
-
-def _by_shard(
-    history: DataFrame,
-    base: Base,
-    columns: Columns | None,
-    of_shard: Callable[[Shard, Rows], Sequence[tuple[Any, ...]]],
-    schema: pa.Schema,
-) -> tuple[Shared, DataFrame]:
-    columns = columns or Columns()
-    if history.isStreaming:
-        raise InputError("the history is a stream; read it by spark.read, or use learn_stream()")
-    rows = columns.of_instances(history, base, labelled=True)
-    shared = Shared.of(history, base, columns, Settings(), "the history")
-
-    def of_table(table: pa.Table) -> pa.Table:
-        return table_of(of_shard(Shard(shared.base, shared.query), Rows.of(table)), schema)
-
-    return shared, shared.shard_of(rows).groupBy("shard").applyInArrow(of_table, from_arrow_schema(schema))
 
 
 # -- results -----------------------------------------------------------------------------------------------------------
@@ -555,7 +602,9 @@ def predictions(results: DataFrame) -> DataFrame:
 
 def outcomes(results: DataFrame) -> DataFrame:
     """Of results, what became of labels: key, id, label, status, right, detail."""
-    return results.where(F.col("kind") == LABEL).select("key", "id", "label", "status", "right", "detail")
+    return results.where(F.col("kind") == LABEL).select(
+        "key", "id", "label", "status", "right", "detail"
+    )
 
 
 def dead_letters(results: DataFrame) -> DataFrame:
@@ -572,7 +621,8 @@ def metrics(results: DataFrame) -> DataFrame:
     def count(condition: Column) -> Column:
         return F.count(F.when(condition, 1))
 
-    kind, status = F.col("kind"), F.col("status")
+    kind = F.col("kind")
+    status = F.col("status")
     return results.groupBy("key").agg(
         count((kind == PREDICTION) & (status == NEW)).alias("predictions"),
         count(status == "learned").alias("learned"),
@@ -580,3 +630,60 @@ def metrics(results: DataFrame) -> DataFrame:
         count((kind == LABEL) & (status != "learned")).alias("other_labels"),
         count(kind == DEAD_LETTER).alias("dead_letters"),
     )
+
+
+# -- data frames as sources of a fit: partitions are summed where they are, and only sums leave them -------------------
+
+FOUND: Table = {"partition": "int", "sums": "binary", "error": "string"}
+
+
+class SparkSource(PartitionedSource):
+    """A labelled source for `fit_domains` that need not fit into memory: a `DataFrame` of Spark.
+
+    Its rows stay on the workers, and are read as often as the fit needs sums of them (`passes`); see
+    `hedgerow.ParquetSource` for what the model is. The rows have to be the same at every pass: cache a data frame that
+    is drawn at random, or read it from files.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Not a stream.
+    label : str
+        The column of labels; all others are features, and are numbers without gaps.
+    name : str
+        What the source is called.
+    """
+
+    def __init__(self, frame: DataFrame, label: str, name: str = "spark") -> None:
+        if frame.isStreaming:
+            raise InputError(
+                f"source {name!r}: a stream; a source of a fit is a table, read by spark.read"
+            )
+        super().__init__(name, Layout.of(dict(frame.dtypes), label, f"source {name!r}"))
+        self.frame = frame
+
+    def results(self, job: Pass) -> list[list[Any]]:
+        """The statistics of every partition; of an error, that of the first partition that has one."""
+        layout = self.layout
+        where = f"source {self.name!r}"
+
+        def sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            number = 0 if context is None else context.partitionId()
+            try:
+                found = job.of(layout.parts(batches, f"{where}, partition {number}", number))
+            except InputError as error:
+                yield from table_of([(number, None, str(error))], FOUND).to_batches()
+            else:
+                yield from table_of([(number, pickle.dumps(found), None)], FOUND).to_batches()
+
+        found = (
+            self.frame.select(*map(_column, layout.columns))
+            .mapInArrow(sums, ddl_of(FOUND))
+            .collect()
+        )
+        found.sort(key=lambda row: row.partition)
+        for row in found:
+            if row.error is not None:
+                raise InputError(row.error)
+        return [pickle.loads(row.sums) for row in found]

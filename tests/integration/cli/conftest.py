@@ -15,7 +15,9 @@ NAMES = ["width", "height", "weight", "age", "price"]
 
 @pytest.fixture(scope="session")
 def hedgerow() -> Run:
-    def run(*arguments: object, stdin: str | None = None, **extra: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: object, stdin: str | None = None, **extra: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*COMMAND, *map(str, arguments)],
             input=stdin,
@@ -38,7 +40,9 @@ def instances(seed: int, n: int, shift: float) -> list[list[object]]:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(NAMES)))
     y = np.where(X[:, 0] + X[:, 1] > 0, "mug", np.where(X[:, 2] > 0, "pan", "Töpfe"))
-    return [[*(round(float(v) + shift, 4) for v in x), label] for x, label in zip(X, y, strict=True)]
+    return [
+        [*(round(float(v) + shift, 4) for v in x), label] for x, label in zip(X, y, strict=True)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +52,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_csv(folder / "shop.csv", header, instances(0, 80, 0.0))
     shuffled = [4, 0, 3, 1, 2, 5]  # another order of columns in the second file
     write_csv(
-        folder / "web.csv", [header[i] for i in shuffled], [[row[i] for i in shuffled] for row in instances(1, 80, 0.5)]
+        folder / "web.csv",
+        [header[i] for i in shuffled],
+        [[row[i] for i in shuffled] for row in instances(1, 80, 0.5)],
     )
     write_csv(folder / "new.csv", NAMES, [row[:-1] for row in instances(2, 40, 1.0)])
     write_csv(folder / "stream.csv", header, instances(3, 60, 1.0))

@@ -17,7 +17,12 @@ from support.command import FRESH, environment
 from hedgerow import OnlineTransferClassifier
 from hedgerow.run.sources import SIZE
 
-PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+PIPES = {
+    "stdin": subprocess.PIPE,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.PIPE,
+    "text": True,
+}
 
 
 def started(files: Path, model: Path, saved: Path, rows: int) -> subprocess.Popen[str]:
@@ -36,7 +41,9 @@ def started(files: Path, model: Path, saved: Path, rows: int) -> subprocess.Pope
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.0003, 0.001, 0.002, 0.02])
-def test_a_second_signal_loses_nothing(files: Path, model: Path, tmp_path: Path, gap: float) -> None:
+def test_a_second_signal_loses_nothing(
+    files: Path, model: Path, tmp_path: Path, gap: float
+) -> None:
     saved = tmp_path / "after.safetensors"
     process = started(files, model, saved, 5)
     os.kill(process.pid, signal.SIGINT)
@@ -50,7 +57,9 @@ def test_a_second_signal_loses_nothing(files: Path, model: Path, tmp_path: Path,
     assert OnlineTransferClassifier.load(saved).seen_ == 5
 
 
-def test_a_hail_of_signals_until_the_end_loses_nothing(files: Path, model: Path, tmp_path: Path) -> None:
+def test_a_hail_of_signals_until_the_end_loses_nothing(
+    files: Path, model: Path, tmp_path: Path
+) -> None:
     saved = tmp_path / "after.safetensors"
     process = started(files, model, saved, 5)
     sent = 0
@@ -65,12 +74,18 @@ def test_a_hail_of_signals_until_the_end_loses_nothing(files: Path, model: Path,
     assert OnlineTransferClassifier.load(saved).seen_ == 5
 
 
-def test_signals_in_the_middle_of_rows_leave_whole_lines(files: Path, model: Path, tmp_path: Path) -> None:
+def test_signals_in_the_middle_of_rows_leave_whole_lines(
+    files: Path, model: Path, tmp_path: Path
+) -> None:
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
-    source, out, saved = tmp_path / "long.csv", tmp_path / "p.jsonl", tmp_path / "after.safetensors"
+    source = tmp_path / "long.csv"
+    out = tmp_path / "p.jsonl"
+    saved = tmp_path / "after.safetensors"
     source.write_text("\n".join([header, *rows * 3000]) + "\n", encoding="utf-8")
     arguments = ["run", "-m", model, "-i", source, "-o", out, "--label", "kind", "--save", saved]
-    process = subprocess.Popen([*FRESH, *map(str, arguments)], stderr=subprocess.PIPE, text=True, env=environment())
+    process = subprocess.Popen(
+        [*FRESH, *map(str, arguments)], stderr=subprocess.PIPE, text=True, env=environment()
+    )
     while not (out.exists() and out.stat().st_size):
         assert process.poll() is None
     for _ in range(2):
@@ -80,14 +95,17 @@ def test_signals_in_the_middle_of_rows_leave_whole_lines(files: Path, model: Pat
     assert process.returncode == 0, err
     text = out.read_text(encoding="utf-8")
     assert text.endswith("}\n")
-    assert OnlineTransferClassifier.load(saved).seen_ == len([json.loads(line) for line in text.splitlines()])
+    assert OnlineTransferClassifier.load(saved).seen_ == len(
+        [json.loads(line) for line in text.splitlines()]
+    )
 
 
 def test_a_reader_that_takes_nothing_does_not_keep_the_run_from_saving(
     files: Path, model: Path, tmp_path: Path
 ) -> None:
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
-    source, saved = tmp_path / "long.csv", tmp_path / "after.safetensors"
+    source = tmp_path / "long.csv"
+    saved = tmp_path / "after.safetensors"
     source.write_text("\n".join([header, *rows * 300]) + "\n", encoding="utf-8")
     arguments = ["run", "-m", model, "-i", source, "-o", "-", "--label", "kind", "--save", saved]
     process = subprocess.Popen([*FRESH, *map(str, arguments)], env=environment(), **PIPES)  # type: ignore[call-overload]
@@ -104,12 +122,28 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_run_from_saving(
     assert answered <= OnlineTransferClassifier.load(saved).seen_ <= answered + SIZE < 60 * 300
 
 
-def test_a_named_pipe_that_nobody_reads_can_be_given_up(files: Path, model: Path, tmp_path: Path) -> None:
+def test_a_named_pipe_that_nobody_reads_can_be_given_up(
+    files: Path, model: Path, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "out")
-    arguments = ["run", "-m", model, "-i", files / "stream.csv", "-o", tmp_path / "out", "--label", "kind"]
-    process = subprocess.Popen([*FRESH, *map(str, arguments)], stderr=subprocess.PIPE, text=True, env=environment())
+    arguments = [
+        "run",
+        "-m",
+        model,
+        "-i",
+        files / "stream.csv",
+        "-o",
+        tmp_path / "out",
+        "--label",
+        "kind",
+    ]
+    process = subprocess.Popen(
+        [*FRESH, *map(str, arguments)], stderr=subprocess.PIPE, text=True, env=environment()
+    )
     status = Path(f"/proc/{process.pid}/status")
-    while not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1:
+    while (
+        not int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1
+    ):
         time.sleep(0.05)  # until the run has taken over the signals
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)

@@ -18,10 +18,24 @@ def lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_predictions_are_those_made_before_each_label(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:
-    out, saved = tmp_path / "p.jsonl", tmp_path / "after.safetensors"
+def test_predictions_are_those_made_before_each_label(
+    files: Path, model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.jsonl"
+    saved = tmp_path / "after.safetensors"
     done = hedgerow(
-        "run", "-m", model, "-i", files / "stream.csv", "-o", out, "--label", "kind", "--save", saved, "--proba"
+        "run",
+        "-m",
+        model,
+        "-i",
+        files / "stream.csv",
+        "-o",
+        out,
+        "--label",
+        "kind",
+        "--save",
+        saved,
+        "--proba",
     )
     assert done.returncode == 0, done.stderr
     found = lines(out.read_text(encoding="utf-8"))
@@ -38,7 +52,9 @@ def test_predictions_are_those_made_before_each_label(files: Path, model: Path, 
         np.testing.assert_array_equal(again.learner_.arrays()[name], array)
 
 
-def test_json_lines_and_csv_say_the_same(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_json_lines_and_csv_say_the_same(
+    files: Path, model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
     stream = read(files / "stream.csv", label="kind")
     names = stream.feature_names or ()
     path = tmp_path / "stream.jsonl"
@@ -50,12 +66,24 @@ def test_json_lines_and_csv_say_the_same(files: Path, model: Path, hedgerow: Run
     by_csv = hedgerow("run", "-m", model, "-i", files / "stream.csv", "-o", "-", "--label", "kind")
     by_json = hedgerow("run", "-m", model, "-i", path, "-o", "-", "--label", "kind")
     piped = hedgerow(
-        "run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", stdin=path.read_text(encoding="utf-8")
+        "run",
+        "-m",
+        model,
+        "-i",
+        "-",
+        "-o",
+        "-",
+        "--label",
+        "kind",
+        stdin=path.read_text(encoding="utf-8"),
     )
     drop = [{k: v for k, v in row.items() if k != "line"} for row in lines(by_csv.stdout)]
     assert drop == [{k: v for k, v in row.items() if k != "line"} for row in lines(by_json.stdout)]
     assert piped.stdout == by_json.stdout
-    assert "ignored columns that the model does not know: note (hedgerow fit --new NAME" in by_json.stderr
+    assert (
+        "ignored columns that the model does not know: note (hedgerow fit --column new=NAME"
+        in by_json.stderr
+    )
 
 
 BAD = [
@@ -78,7 +106,9 @@ def test_bad_rows_are_named_and_skipped(files: Path, model: Path, hedgerow: Run)
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_a_model_of_clean_numbers_takes_gaps(files: Path, model: Path, hedgerow: Run, format: str) -> None:
+def test_a_model_of_clean_numbers_takes_gaps(
+    files: Path, model: Path, hedgerow: Run, format: str
+) -> None:
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     names = header.split(",")
     cells = [row.split(",") for row in rows[:40]]
@@ -90,18 +120,39 @@ def test_a_model_of_clean_numbers_takes_gaps(files: Path, model: Path, hedgerow:
     if format == "csv":
         text = "\n".join([header, *(",".join(row) for row in cells)]) + "\n"
     else:
-        values = [{n: v if n == "kind" else float(v) for n, v in zip(names, row, strict=True) if v} for row in cells]
+        values = [
+            {n: v if n == "kind" else float(v) for n, v in zip(names, row, strict=True) if v}
+            for row in cells
+        ]
         text = "".join(json.dumps(row) + "\n" for row in values)
-    done = hedgerow("run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", "--format", format, stdin=text)
+    done = hedgerow(
+        "run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", "--format", format, stdin=text
+    )
     assert "skipped" not in done.stderr
     assert [row["prediction"] for row in lines(done.stdout)] == list(expected)
 
 
-def test_a_bad_row_stops_the_run_if_asked(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_a_bad_row_stops_the_run_if_asked(
+    files: Path, model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
     good = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     text = "\n".join([*good[:4], "1,2,3", *good[4:6]]) + "\n"
     saved = tmp_path / "m.safetensors"
-    arguments = ("run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", "--on-error", "stop", "--save", saved)
+    arguments = (
+        "run",
+        "-m",
+        model,
+        "-i",
+        "-",
+        "-o",
+        "-",
+        "--label",
+        "kind",
+        "--on-error",
+        "stop",
+        "--save",
+        saved,
+    )
     done = hedgerow(*arguments, stdin=text)
     assert done.returncode == 2
     assert "error: standard input, line 5: 3 fields, the header has 6" in done.stderr
@@ -109,11 +160,22 @@ def test_a_bad_row_stops_the_run_if_asked(files: Path, model: Path, hedgerow: Ru
     assert OnlineTransferClassifier.load(saved).seen_ == 3
 
 
-def test_an_empty_label_is_predicted_and_not_learned(files: Path, model: Path, hedgerow: Run) -> None:
+def test_an_empty_label_is_predicted_and_not_learned(
+    files: Path, model: Path, hedgerow: Run
+) -> None:
     header, first, *_ = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     unlabelled = first.rpartition(",")[0] + ","
     done = hedgerow(
-        "run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", stdin=f"{header}\n{unlabelled}\n{first}\n"
+        "run",
+        "-m",
+        model,
+        "-i",
+        "-",
+        "-o",
+        "-",
+        "--label",
+        "kind",
+        stdin=f"{header}\n{unlabelled}\n{first}\n",
     )
     one, two = lines(done.stdout)
     assert "label" not in one
@@ -122,12 +184,26 @@ def test_an_empty_label_is_predicted_and_not_learned(files: Path, model: Path, h
     assert "in 1 labelled" in done.stderr
 
 
-def test_an_input_that_cannot_fit_leaves_the_output_alone(model: Path, hedgerow: Run, tmp_path: Path) -> None:
-    source, out = tmp_path / "s.csv", tmp_path / "old.jsonl"
+def test_an_input_that_cannot_fit_leaves_the_output_alone(
+    model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
+    source = tmp_path / "s.csv"
+    out = tmp_path / "old.jsonl"
     source.write_text("width,height,weight,age,kind\n", encoding="utf-8")
     out.write_text("old\n", encoding="utf-8")
     done = hedgerow(
-        "run", "-m", model, "-i", source, "-o", out, "--append", "--label", "kind", "--save", tmp_path / "m.safetensors"
+        "run",
+        "-m",
+        model,
+        "-i",
+        source,
+        "-o",
+        out,
+        "--append",
+        "--label",
+        "kind",
+        "--save",
+        tmp_path / "m.safetensors",
     )
     assert done.returncode == 2
     assert "column 'price' is missing" in done.stderr
@@ -140,7 +216,9 @@ def test_bytes_that_are_not_utf8_are_a_bad_row(files: Path, model: Path, tmp_pat
     path = tmp_path / "s.csv"
     path.write_bytes(b"".join([*good[:2], b"1,2,3,4,5,\xff\xfe\r\n", *good[2:3]]))
     done = subprocess.run(
-        [*COMMAND, "run", "-m", model, "-i", path, "-o", "-", "--label", "kind"], capture_output=True, env=environment()
+        [*COMMAND, "run", "-m", model, "-i", path, "-o", "-", "--label", "kind"],
+        capture_output=True,
+        env=environment(),
     )
     assert done.returncode == 0, done.stderr
     assert b"line 3 skipped: the label is not UTF-8" in done.stderr
@@ -163,7 +241,9 @@ def test_live_pipe_answers_each_row_and_an_interrupt_saves(
     for k, row in enumerate(rows[:5], start=1):
         process.stdin.write(row + "\n")
         process.stdin.flush()
-        assert json.loads(process.stdout.readline())["row"] == k  # answered before the next row is sent
+        assert (
+            json.loads(process.stdout.readline())["row"] == k
+        )  # answered before the next row is sent
     process.send_signal(number)
     process.wait(timeout=60)  # with its input still open: it is the signal that ends it
     out, err = process.communicate()
@@ -174,9 +254,13 @@ def test_live_pipe_answers_each_row_and_an_interrupt_saves(
     assert OnlineTransferClassifier.load(saved).seen_ == 5
 
 
-def test_interrupt_in_the_middle_of_a_file_leaves_whole_lines(files: Path, model: Path, tmp_path: Path) -> None:
+def test_interrupt_in_the_middle_of_a_file_leaves_whole_lines(
+    files: Path, model: Path, tmp_path: Path
+) -> None:
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
-    source, out, saved = tmp_path / "long.csv", tmp_path / "p.jsonl", tmp_path / "after.safetensors"
+    source = tmp_path / "long.csv"
+    out = tmp_path / "p.jsonl"
+    saved = tmp_path / "after.safetensors"
     source.write_text("\n".join([header, *rows * 3000]) + "\n", encoding="utf-8")
     process = subprocess.Popen(
         [*COMMAND, "run", "-m", model, "-i", source, "-o", out, "--label", "kind", "--save", saved],
@@ -192,7 +276,9 @@ def test_interrupt_in_the_middle_of_a_file_leaves_whole_lines(files: Path, model
     assert OnlineTransferClassifier.load(saved).seen_ == len(lines(text))
 
 
-def test_a_reader_that_leaves_ends_the_run_quietly(files: Path, model: Path, tmp_path: Path) -> None:
+def test_a_reader_that_leaves_ends_the_run_quietly(
+    files: Path, model: Path, tmp_path: Path
+) -> None:
     source = tmp_path / "long.csv"
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     source.write_text("\n".join([header, *rows * 100]) + "\n", encoding="utf-8")
@@ -216,7 +302,10 @@ def test_a_terminal_gets_colour_unless_no_color_is_set(plain: bool) -> None:
     master, slave = os.openpty()
     extra = {"NO_COLOR": "1"} if plain else {}
     done = subprocess.Popen(
-        [*COMMAND, "methods"], stdout=slave, stderr=slave, env=environment(TERM="xterm-256color", **extra)
+        [*COMMAND, "methods"],
+        stdout=slave,
+        stderr=slave,
+        env=environment(TERM="xterm-256color", **extra),
     )
     assert done.wait(timeout=60) == 0
     os.close(slave)

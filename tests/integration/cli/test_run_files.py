@@ -23,7 +23,9 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         assert word in done.stderr
 
 
-def test_an_output_with_content_needs_a_word(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_an_output_with_content_needs_a_word(
+    files: Path, model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
     out = tmp_path / "p.jsonl"
     run = ("run", "-m", model, "-i", files / "stream.csv", "-o", out)
     out.touch()
@@ -45,19 +47,31 @@ def test_an_output_with_content_needs_a_word(files: Path, model: Path, hedgerow:
 def test_an_input_that_cannot_fit_spares_the_output_even_if_it_may_be_overwritten(
     model: Path, hedgerow: Run, tmp_path: Path
 ) -> None:
-    source, out = tmp_path / "s.csv", tmp_path / "old.jsonl"
+    source = tmp_path / "s.csv"
+    out = tmp_path / "old.jsonl"
     source.write_text("width,height,weight,age,kind\n", encoding="utf-8")
     out.write_text("old\n", encoding="utf-8")
-    refused(hedgerow("run", "-m", model, "-i", source, "-o", out, "--overwrite"), "column 'price' is missing")
+    refused(
+        hedgerow("run", "-m", model, "-i", source, "-o", out, "--overwrite"),
+        "column 'price' is missing",
+    )
     assert out.read_text(encoding="utf-8") == "old\n"
 
 
-def test_words_about_a_file_are_refused_for_standard_output(files: Path, model: Path, hedgerow: Run) -> None:
-    refused(hedgerow("run", "-m", model, "-i", files / "stream.csv", "-o", "-", "--append"), "standard output")
+def test_words_about_a_file_are_refused_for_standard_output(
+    files: Path, model: Path, hedgerow: Run
+) -> None:
+    refused(
+        hedgerow("run", "-m", model, "-i", files / "stream.csv", "-o", "-", "--append"),
+        "standard output",
+    )
 
 
-def test_no_two_files_of_a_run_are_one(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:
-    stream, copy = tmp_path / "stream.csv", tmp_path / "model.safetensors"
+def test_no_two_files_of_a_run_are_one(
+    files: Path, model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
+    stream = tmp_path / "stream.csv"
+    copy = tmp_path / "model.safetensors"
     stream.write_bytes((files / "stream.csv").read_bytes())
     copy.write_bytes(model.read_bytes())
     (tmp_path / "link").symlink_to("new")
@@ -70,17 +84,24 @@ def test_no_two_files_of_a_run_are_one(files: Path, model: Path, hedgerow: Run, 
         (tmp_path / "folder" / "model.safetensors", None, "would overwrite the model"),
         (tmp_path / "new", tmp_path / "new", "would overwrite the predictions"),
         (tmp_path / "new", tmp_path / "link", "would overwrite the predictions"),
-        (tmp_path / "folder" / ".." / tmp_path.name / "new", tmp_path / "new", "would overwrite the predictions"),
+        (
+            tmp_path / "folder" / ".." / tmp_path.name / "new",
+            tmp_path / "new",
+            "would overwrite the predictions",
+        ),
         (tmp_path / "new", stream, "would overwrite the input"),
     ):
         saving = () if save is None else ("--save", save)
-        refused(hedgerow("run", "-m", copy, "-i", stream, "-o", output, "--overwrite", *saving), words)
+        refused(
+            hedgerow("run", "-m", copy, "-i", stream, "-o", output, "--overwrite", *saving), words
+        )
         assert not (tmp_path / "new").exists()
     assert {path.name: path.read_bytes() for path in (stream, copy)} == before
 
 
 def test_standard_input_and_output_are_files_too(files: Path, model: Path, tmp_path: Path) -> None:
-    stream, out = tmp_path / "stream.csv", tmp_path / "p.jsonl"
+    stream = tmp_path / "stream.csv"
+    out = tmp_path / "p.jsonl"
     stream.write_bytes((files / "stream.csv").read_bytes())
     for arguments, words in (
         (["-o", stream, "--overwrite"], b"would overwrite the input, standard input"),
@@ -100,7 +121,9 @@ def test_standard_input_and_output_are_files_too(files: Path, model: Path, tmp_p
     ("command", "kind"),
     [
         *(("run", kind) for kind in ("folder", "no folder", "read-only", "too small")),
-        *(("fit", kind) for kind in ("folder", "no folder", "read-only")),  # how large it will be is not known yet
+        *(
+            ("fit", kind) for kind in ("folder", "no folder", "read-only")
+        ),  # how large it will be is not known yet
     ],
 )
 def test_a_place_for_the_model_that_will_not_do_is_refused_at_the_start(
@@ -108,9 +131,23 @@ def test_a_place_for_the_model_that_will_not_do_is_refused_at_the_start(
 ) -> None:
     (tmp_path / "file").write_bytes(b"old")
     (tmp_path / "file").chmod(0o444 if kind == "read-only" else 0o644)
-    save = {"folder": tmp_path, "no folder": tmp_path / "none" / "model"}.get(kind, tmp_path / "file")
+    save = {"folder": tmp_path, "no folder": tmp_path / "none" / "model"}.get(
+        kind, tmp_path / "file"
+    )
     if command == "run":
-        arguments = ["run", "-m", model, "-i", files / "stream.csv", "-o", "-", "--label", "kind", "--save", save]
+        arguments = [
+            "run",
+            "-m",
+            model,
+            "-i",
+            files / "stream.csv",
+            "-o",
+            "-",
+            "--label",
+            "kind",
+            "--save",
+            save,
+        ]
     else:
         arguments = ["fit", "--source", files / "shop.csv", "--label", "kind", "-o", save]
     small = kind == "too small"
@@ -130,7 +167,11 @@ def _little_room() -> None:
 def test_a_model_is_not_saved_over_a_source(files: Path, hedgerow: Run, tmp_path: Path) -> None:
     source = tmp_path / "shop.csv"
     source.write_bytes((files / "shop.csv").read_bytes())
-    refused(hedgerow("fit", "--source", source, "--label", "kind", "-o", source), "would overwrite", str(source))
+    refused(
+        hedgerow("fit", "--source", source, "--label", "kind", "-o", source),
+        "would overwrite",
+        str(source),
+    )
     assert source.read_bytes() == (files / "shop.csv").read_bytes()
 
 
@@ -145,9 +186,23 @@ def test_what_was_learned_and_not_kept_is_the_last_word(
     assert "not kept" not in hedgerow(*run, "--label", "kind", "--save", tmp_path / "m").stderr
 
 
-def test_learning_outlives_a_terminal_that_went_away(files: Path, model: Path, tmp_path: Path) -> None:
+def test_learning_outlives_a_terminal_that_went_away(
+    files: Path, model: Path, tmp_path: Path
+) -> None:
     saved = tmp_path / "after.safetensors"
-    arguments = ["run", "-m", model, "-i", files / "stream.csv", "-o", "/dev/null", "--label", "kind", "--save", saved]
+    arguments = [
+        "run",
+        "-m",
+        model,
+        "-i",
+        files / "stream.csv",
+        "-o",
+        "/dev/null",
+        "--label",
+        "kind",
+        "--save",
+        saved,
+    ]
     reading, writing = os.pipe()
     os.close(reading)  # every message on stderr fails
     subprocess.run([*COMMAND, *map(str, arguments)], stderr=writing, env=environment(), timeout=120)
@@ -155,9 +210,13 @@ def test_learning_outlives_a_terminal_that_went_away(files: Path, model: Path, t
     assert OnlineTransferClassifier.load(saved).seen_ == 60
 
 
-def test_tabs_are_read_as_fit_reads_them(files: Path, model: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_tabs_are_read_as_fit_reads_them(
+    files: Path, model: Path, hedgerow: Run, tmp_path: Path
+) -> None:
     path = tmp_path / "stream.tsv"
-    path.write_text((files / "stream.csv").read_text(encoding="utf-8").replace(",", "\t"), encoding="utf-8")
+    path.write_text(
+        (files / "stream.csv").read_text(encoding="utf-8").replace(",", "\t"), encoding="utf-8"
+    )
     done = hedgerow("run", "-m", model, "-i", path, "-o", "-")
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["line"] for line in done.stdout.splitlines()] == list(range(2, 62))

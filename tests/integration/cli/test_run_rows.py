@@ -40,13 +40,20 @@ def test_no_row_of_a_csv_ends_the_stream(counting: Path, hedgerow: Run) -> None:
     skipped = [2 + 10 * i for i in range(len(bad))]
     assert [f"line {line} skipped: " in done.stderr for line in skipped] == [True] * len(bad)
     assert done.stderr.count(" skipped: ") == len(bad)
-    assert lines_of(done.stdout) == [line for line in range(2, 502 + len(bad)) if line not in skipped]
+    assert lines_of(done.stdout) == [
+        line for line in range(2, 502 + len(bad)) if line not in skipped
+    ]
 
 
 def test_no_line_of_json_ends_the_stream(counting: Path, hedgerow: Run) -> None:
     good = '{"a": 1, "b": 2, "y": 1}'
     deep = "[" * 100_000 + "]" * 100_000
-    bad = [good.replace("2", deep), good.replace("2", "9" * 401), good.replace("2", "9" * 5000), deep]
+    bad = [
+        good.replace("2", deep),
+        good.replace("2", "9" * 401),
+        good.replace("2", "9" * 5000),
+        deep,
+    ]
     text = "\n".join([good, *bad, good]) + "\n"
     done = hedgerow("run", "-m", counting, "-i", "-", "-o", "-", "--label", "y", stdin=text)
     assert done.returncode == 0, done.stderr
@@ -57,18 +64,23 @@ def test_no_line_of_json_ends_the_stream(counting: Path, hedgerow: Run) -> None:
 def test_a_renamed_key_of_json_lines_is_said_once(hedgerow: Run, tmp_path: Path) -> None:
     rows = [{"temp": i % 7, "city": ("Oslo", "Rome")[i % 2]} for i in range(40)]
     labels = np.arange(40) % 2
-    model, stream = tmp_path / "m.safetensors", tmp_path / "rows.jsonl"
+    model = tmp_path / "m.safetensors"
+    stream = tmp_path / "rows.jsonl"
     OnlineTransferClassifier("pa").fit(pd.DataFrame(rows), labels).save(model)
     told = "no column 'temp', a gap; the model does not know 'temperature': was a column renamed?"
     for old, new in (("temp", "temperature"), ("temp", "temp")):
-        stream.write_text("".join(json.dumps(row).replace(f'"{old}"', f'"{new}"') + "\n" for row in rows))
+        stream.write_text(
+            "".join(json.dumps(row).replace(f'"{old}"', f'"{new}"') + "\n" for row in rows)
+        )
         for source, given in ((stream, None), ("-", stream.read_text())):
             done = hedgerow("run", "-m", model, "-i", source, "-o", "-", stdin=given)
             assert done.returncode == 0, done.stderr
             assert done.stderr.count(told) == (new != old), done.stderr
 
 
-def test_a_new_class_is_announced_once_with_its_line(counting: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_a_new_class_is_announced_once_with_its_line(
+    counting: Path, hedgerow: Run, tmp_path: Path
+) -> None:
     saved = tmp_path / "m.safetensors"
     run = ("run", "-m", counting, "-i", "-", "-o", "-", "--label", "y", "--save", saved)
     text = "a,b,y\n1,2,0\n1,2,7\n1,2,7\n1,2,\n1,2,8\n"
@@ -83,7 +95,21 @@ def test_a_new_class_is_announced_once_with_its_line(counting: Path, hedgerow: R
 
 def test_a_new_class_can_be_refused(counting: Path, hedgerow: Run, tmp_path: Path) -> None:
     saved = tmp_path / "m.safetensors"
-    run = ("run", "-m", counting, "-i", "-", "-o", "-", "--label", "y", "--save", saved, "--new-classes", "refuse")
+    run = (
+        "run",
+        "-m",
+        counting,
+        "-i",
+        "-",
+        "-o",
+        "-",
+        "--label",
+        "y",
+        "--save",
+        saved,
+        "--new-classes",
+        "refuse",
+    )
     text = "a,b,y\n1,2,0\n1,2,7\n1,2,\n1,2,1\n"
     done = hedgerow(*run, stdin=text)
     assert done.returncode == 0, done.stderr
@@ -111,7 +137,9 @@ def test_many_new_classes_are_counted(counting: Path, hedgerow: Run) -> None:
         (["--format", "xml"], "unknown choice for --format"),
     ],
 )
-def test_choices_are_checked_first(counting: Path, hedgerow: Run, arguments: list[str], words: str) -> None:
+def test_choices_are_checked_first(
+    counting: Path, hedgerow: Run, arguments: list[str], words: str
+) -> None:
     done = hedgerow("run", "-m", counting, "-i", "-", "-o", "-", *arguments, stdin="")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")

@@ -72,14 +72,18 @@ def serve() -> Iterator[Callable[..., Service]]:
         one.stop()
 
 
-@pytest.fixture(scope="module")  # as long as it is open, an event loop runs in which others' tests could not start one
+@pytest.fixture(
+    scope="module"
+)  # as long as it is open, an event loop runs in which others' tests could not start one
 def browser() -> Iterator[Any]:
     if MISSING:
         pytest.skip(f"the page is tested in a browser: install {' and '.join(MISSING)}")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=ARGUMENTS
+        )
         yield browser
         browser.close()
 
@@ -92,7 +96,8 @@ def watch() -> Watch:
 @pytest.fixture
 def open_page(browser: Any, watch: Watch) -> Iterator[Callable[..., Any]]:
     """Opens a page; at the end of the test nothing may have been asked for elsewhere, and nothing complained about."""
-    contexts, pages = [], []
+    contexts = []
+    pages = []
 
     def open_(url: str, width: int = 1240, theme: str = "light", reduced: bool = True) -> Any:
         motion = "reduce" if reduced else "no-preference"
@@ -104,7 +109,10 @@ def open_page(browser: Any, watch: Watch) -> Iterator[Callable[..., Any]]:
         page.set_default_timeout(15_000)
         page.on("request", lambda request: watch.requests.append(request.url))
         page.on(
-            "console", lambda said: watch.complaints.append(said.text) if said.type in ("error", "warning") else None
+            "console",
+            lambda said: (
+                watch.complaints.append(said.text) if said.type in ("error", "warning") else None
+            ),
         )
         page.on("pageerror", lambda error: watch.complaints.append(str(error)))
         contexts.append(context)

@@ -27,7 +27,8 @@ def test_pages_have_a_strict_policy_and_are_asked_for_again(service):
 
 
 @pytest.mark.parametrize(
-    "path", ["nothing.js", "../pages.py", "..%2fpages.py", "%2e%2e/%2e%2e/__init__.py", "vendor", ""]
+    "path",
+    ["nothing.js", "../pages.py", "..%2fpages.py", "%2e%2e/%2e%2e/__init__.py", "vendor", ""],
 )
 def test_nothing_but_the_pages_files_is_served(service, path):
     answer = service.http.get(f"/static/{path}")
@@ -44,5 +45,8 @@ def test_the_drawing_library_has_its_licence_beside_it(service):
 def test_files_are_small_and_name_no_other_site(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) < 250
-    assert set(re.findall(r"https?://[^\s\"'<`]+", text)) <= {"http://www.w3.org/2000/svg", "http://127.0.0.1:8080"}
+    assert set(re.findall(r"https?://[^\s\"'<`]+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://127.0.0.1:8080",
+    }
     assert not re.search(r"<script>|<style|style=|\son\w+=|\beval\(|innerHTML", text)

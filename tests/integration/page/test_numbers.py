@@ -31,20 +31,30 @@ def test_errors_coverage_and_intervals_are_shown(
     stats = httpx.get(f"{service.url}/v1/models/level/stats").json()
     page.wait_for_selector("data#labels[value='100']")
     assert float(page.eval_on_selector("#rate-so-far", "node => node.value")) == stats["rmse"]
-    assert float(page.eval_on_selector("#best-mistakes", "node => node.value")) == min(stats["expert_rmse"].values())
+    assert float(page.eval_on_selector("#best-mistakes", "node => node.value")) == min(
+        stats["expert_rmse"].values()
+    )
     assert page.inner_text("#so-far-title") == "Error so far (RMSE)"
     assert not page.is_visible("#calibration-title")
-    assert "inside" in page.inner_text("#latest-rows tr:first-child .outcome") or "outside" in page.inner_text(
+    assert "inside" in page.inner_text(
         "#latest-rows tr:first-child .outcome"
-    )
+    ) or "outside" in page.inner_text("#latest-rows tr:first-child .outcome")
     assert " to " in page.inner_text("#latest-rows tr:first-child .probability")
     assert page.locator("#so-far canvas").count() == 1
     page.click("#intervals summary")
     page.wait_for_selector("#intervals tbody tr")
     newest = httpx.get(f"{service.url}/v1/models/level/latest", params={"n": 100}).json()["events"]
     rows = {row[0]: [float(cell) for cell in row[1:]] for row in table(page, "#intervals tbody")}
-    head = page.eval_on_selector_all("#intervals thead th", "cells => cells.map(cell => cell.textContent)")
-    assert head == ["number of the event", "interval, upper end", "interval, lower end", "predicted", "label"]
+    head = page.eval_on_selector_all(
+        "#intervals thead th", "cells => cells.map(cell => cell.textContent)"
+    )
+    assert head == [
+        "number of the event",
+        "interval, upper end",
+        "interval, lower end",
+        "predicted",
+        "label",
+    ]
     shown = [event for event in newest if f"{event['number']:,}" in rows]
     assert len(shown) == len(rows) >= 50
     for event in shown:

@@ -17,7 +17,9 @@ def test_before_the_first_event_the_page_says_what_to_type_and_that_works(servic
     assert axe(page) == []
     first, second = page.inner_text("#example").split("\n\n")
     for command in (first, second):
-        assert subprocess.run(["sh", "-c", command], capture_output=True, check=True).returncode == 0
+        assert (
+            subprocess.run(["sh", "-c", command], capture_output=True, check=True).returncode == 0
+        )
     wait_for(page, "#events", "1")
     wait_for(page, "#labels", "1")
     assert service.get("new", "stats")["labels"] == 1
@@ -28,7 +30,8 @@ def test_every_number_is_the_apis(service, stream, open_page):
     page = open_page(f"{service.url}/models/numbers")
     service.post("numbers", "predict-then-learn", stream.take(130))
     service.post("numbers", "predict", {"instances": stream.take(7)["instances"]})
-    stats, points = service.get("numbers", "stats"), service.get("numbers", "history")["points"]
+    stats = service.get("numbers", "stats")
+    points = service.get("numbers", "history")["points"]
     wait_for(page, "#events", "137")
     wait_for(page, "#labels", "130")
     window = stats["window"]
@@ -42,13 +45,22 @@ def test_every_number_is_the_apis(service, stream, open_page):
     assert value(page, "#best-mistakes") == min(stats["expert_mistakes"].values())
 
     page.check("#all-experts")
-    page.wait_for_function("n => document.querySelectorAll('#trust-rows tr').length === n", arg=len(stats["experts"]))
+    page.wait_for_function(
+        "n => document.querySelectorAll('#trust-rows tr').length === n", arg=len(stats["experts"])
+    )
     trusted = {name: cells for name, *cells in table(page, "#trust-rows")}
     assert trusted == {
-        name: [share(weight), str(stats["expert_mistakes"][name]), share(stats["expert_mistakes"][name] / 130)]
+        name: [
+            share(weight),
+            str(stats["expert_mistakes"][name]),
+            share(stats["expert_mistakes"][name] / 130),
+        ]
         for name, weight in stats["weights"].items()
     }
-    balance = [[label, str(stats["predicted"][label]), str(stats["labelled"][label])] for label in stats["predicted"]]
+    balance = [
+        [label, str(stats["predicted"][label]), str(stats["labelled"][label])]
+        for label in stats["predicted"]
+    ]
     assert table(page, "#balance-rows") == balance
     assert table(page, "#calibration-rows") == [
         [
@@ -63,8 +75,12 @@ def test_every_number_is_the_apis(service, stream, open_page):
     page.click("#so-far summary")
     page.wait_for_selector("#so-far tbody tr")
     rows = table(page, "#so-far tbody")
-    head = page.eval_on_selector_all("#so-far thead th", "cells => cells.map(cell => cell.textContent)")
-    assert [row[0] for row in rows] == [str(n) for n in sorted({p["labels"] for p in points} | {130}, reverse=True)]
+    head = page.eval_on_selector_all(
+        "#so-far thead th", "cells => cells.map(cell => cell.textContent)"
+    )
+    assert [row[0] for row in rows] == [
+        str(n) for n in sorted({p["labels"] for p in points} | {130}, reverse=True)
+    ]
     assert rows[0][head.index("this model")] == share(stats["mistakes"] / 130)
     assert rows[0][head.index("guarantee: at most")] == share(stats["bound"] / 130)
     experts = [name for name in head if name in stats["experts"]]
@@ -107,18 +123,24 @@ def test_charts_move_and_late_labels_are_filled_in(service, stream, open_page):
     charts = ["so-far", "windowed", "weights", "discrepancy", "calibration", "rate", "latency"]
     before = {name: drawn(page, name) for name in charts}
     given = stream.take(2)
-    service.post("late", "predict", {"instances": given["instances"], "ids": ["comes-late", "never-comes"]})
+    service.post(
+        "late", "predict", {"instances": given["instances"], "ids": ["comes-late", "never-comes"]}
+    )
     row = "#latest-rows tr:has(td.id:text-is('comes-late'))"
     page.wait_for_selector(f"{row} .outcome:text-is('pending')")
     assert page.inner_text(f"{row} .label") == NONE
     service.post("late", "predict-then-learn", stream.take(10))
     service.post("late", "label", {"labels": [{"id": "comes-late", "label": given["labels"][0]}]})
     wait_for(page, "#labels", "71")
-    event = next(one for one in service.get("late", "latest?n=20")["events"] if one["id"] == "comes-late")
+    event = next(
+        one for one in service.get("late", "latest?n=20")["events"] if one["id"] == "comes-late"
+    )
     assert page.inner_text(f"{row} .label") == str(given["labels"][0])
     assert page.inner_text(f"{row} .outcome") == ("✓ right" if event["correct"] else "✗ wrong")
     assert page.inner_text(f"{row} .probability") == share(event["probability"])
-    assert page.inner_text("#latest-rows tr:has(td.id:text-is('never-comes')) .outcome") == "pending"
+    assert (
+        page.inner_text("#latest-rows tr:has(td.id:text-is('never-comes')) .outcome") == "pending"
+    )
     after = {name: drawn(page, name) for name in charts}
     assert [name for name in charts if after[name] == before[name]] == []
 
@@ -128,7 +150,9 @@ def test_an_alarm_is_shown_with_its_rule_and_goes_again(service, stream, open_pa
     service.post("alarmed", "predict-then-learn", stream.take(30))
     wait_for(page, "#labels", "30")
     assert page.get_attribute("#alarms", "data-count") == "0"
-    answers = service.post("alarmed", "predict", {"instances": stream.take(260)["instances"]})["predictions"]
+    answers = service.post("alarmed", "predict", {"instances": stream.take(260)["instances"]})[
+        "predictions"
+    ]
     page.wait_for_selector("li[data-rule=label-starvation]")
     (alarm,) = service.get("alarmed", "alarms")["alarms"]
     assert text(page, "li[data-rule=label-starvation] strong") == alarm["title"]
@@ -168,7 +192,9 @@ def test_what_each_column_added_is_shown_of_an_event_and_of_an_instance_that_is_
     page.fill("#reference", str(given[1]))
     page.press("#reference", "Tab")
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('#explain-result').textContent.includes('the reference')")
+    page.wait_for_function(
+        "() => document.querySelector('#explain-result').textContent.includes('the reference')"
+    )
     parts = service.post("explained", "explain", {"instance": given[0], "reference": given[1]})
     assert contributions(page) == pytest.approx(largest(parts))
     assert axe(page) == []

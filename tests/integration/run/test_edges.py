@@ -19,7 +19,9 @@ from hedgerow.run.loop import run
 
 @pytest.fixture
 def job(folder, tmp_path):
-    model, stream = (Path(shutil.copy(folder / name, tmp_path)) for name in ("model.safetensors", "stream.csv"))
+    model, stream = (
+        Path(shutil.copy(folder / name, tmp_path)) for name in ("model.safetensors", "stream.csv")
+    )
     stream.write_text("".join(stream.read_text().splitlines(keepends=True)[:41]))
     return Job(
         model, str(stream), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal",
@@ -77,7 +79,9 @@ def test_a_file_of_labels_that_was_cut_is_refused(job, tmp_path):
 
 def test_a_row_that_stopped_the_run_is_not_passed_over_by_the_same_command(job):
     lines = Path(job.input).read_text().splitlines(keepends=True)
-    Path(job.input).write_text("".join([*lines[:11], "bad" + ",x" * lines[0].count(",") + "\n", *lines[11:]]))
+    Path(job.input).write_text(
+        "".join([*lines[:11], "bad" + ",x" * lines[0].count(",") + "\n", *lines[11:]])
+    )
     stop = replace(job, on_error="stop")
     for _ in range(2):
         with pytest.raises(InputError, match="line 12"):
@@ -143,7 +147,10 @@ def test_nothing_that_is_read_is_written_over(job, tmp_path, written, read):
 
 
 def test_the_files_that_are_written_are_different_ones(job, tmp_path):
-    for names in ({"dead_letter": Path(job.output)}, {"save": tmp_path / "a", "dead_letter": tmp_path / "a"}):
+    for names in (
+        {"dead_letter": Path(job.output)},
+        {"save": tmp_path / "a", "dead_letter": tmp_path / "a"},
+    ):
         with pytest.raises(InputError, match=r"would overwrite the (predictions|bad rows) of --"):
             go(replace(job, **names))
 
@@ -160,9 +167,14 @@ def test_older_dead_letters_stay(job, tmp_path):
 def test_a_run_that_stops_at_bad_rows_commits_blocks(job, monkeypatch):
     """Not row by row; and the rows before the bad one are committed, those after it are not."""
     lines = Path(job.input).read_text().splitlines(keepends=True)
-    Path(job.input).write_text("".join([*lines[:31], "bad" + ",x" * lines[0].count(",") + "\n", *lines[31:]]))
-    commits, together = [], LiveModel.do_together
-    monkeypatch.setattr(LiveModel, "do_together", lambda self, work: commits.append(1) or together(self, work))
+    Path(job.input).write_text(
+        "".join([*lines[:31], "bad" + ",x" * lines[0].count(",") + "\n", *lines[31:]])
+    )
+    commits = []
+    together = LiveModel.do_together
+    monkeypatch.setattr(
+        LiveModel, "do_together", lambda self, work: commits.append(1) or together(self, work)
+    )
     with pytest.raises(InputError, match="line 32"):
         go(replace(job, on_error="stop", id=None))
     assert len(commits) == 2  # the model's mark, and the block
@@ -177,12 +189,20 @@ def test_a_row_that_comes_again_without_a_journal_is_known_by_its_id(job, tmp_pa
     names = lines[0].strip().split(",")
     rows = [dict(zip(names, line.strip().split(","), strict=True)) for line in lines[1:]]
     stream = tmp_path / "stream.jsonl"
-    again = [*rows[:20], rows[3], {"id": "r3", "y": rows[3]["y"]}, {"id": "r4", "y": "c9"}, *rows[20:]]
+    again = [
+        *rows[:20],
+        rows[3],
+        {"id": "r3", "y": rows[3]["y"]},
+        {"id": "r4", "y": "c9"},
+        *rows[20:],
+    ]
     stream.write_text("".join(json.dumps(row) + "\n" for row in again))
     said = {}
     for journal in (job.journal, None):
         out = str(tmp_path / f"{journal is None}.jsonl")
-        said[journal] = go(replace(job, input=str(stream), journal=journal, output=out, settings={}))
+        said[journal] = go(
+            replace(job, input=str(stream), journal=journal, output=out, settings={})
+        )
         assert "1 row that came before" in said[journal]
         assert len(Path(out).read_text().splitlines()) == 40
         [bad] = [json.loads(line) for line in Path(f"{out}.bad.jsonl").read_text().splitlines()]
@@ -207,7 +227,17 @@ def test_a_full_disk_without_a_journal_is_one_line(job):
 
 def test_a_full_disk_is_one_line_and_an_exit_code(job, tmp_path):
     """A limit on the size of files stands for the disk: the system refuses in the middle of the output."""
-    command = ["run", "-m", job.model, "-i", job.input, "-o", tmp_path / "out.jsonl", "--label", "y"]
+    command = [
+        "run",
+        "-m",
+        job.model,
+        "-i",
+        job.input,
+        "-o",
+        tmp_path / "out.jsonl",
+        "--label",
+        "y",
+    ]
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # noqa: E731
     done = hedgerow(*command, preexec_fn=limit)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,9 +14,11 @@ from support.streams import NAMES, rows, write_csv
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.cli.fit_files import fit_files
-from hedgerow.core.errors import InputError
+from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.live import LiveModel
+from hedgerow.live.journal import Steps
 from hedgerow.live.look import look
+from hedgerow.run import sources
 from hedgerow.run.job import Job
 from hedgerow.run.loop import run
 
@@ -50,7 +54,9 @@ def test_the_same_command_again_adds_nothing_and_a_longer_file_its_rows(job, fol
     stream.write_text("".join(lines))  # it has grown
     assert go(job)[0] == 0
     assert (tmp_path / "out.jsonl").read_bytes().startswith(first)
-    assert [record["id"] for record in found(tmp_path / "out.jsonl")] == [f"r{i}" for i in range(600)]
+    assert [record["id"] for record in found(tmp_path / "out.jsonl")] == [
+        f"r{i}" for i in range(600)
+    ]
 
 
 def test_predictions_are_those_without_a_journal(job, tmp_path):
@@ -106,10 +112,16 @@ def test_labels_of_a_file_come_late_and_in_any_order(job, folder, tmp_path, suff
     order = [*range(599, 300, -1), *range(301), 5, 7]  # two of them twice
     labels = tmp_path / f"labels.{suffix}"
     if suffix == "csv":
-        labels.write_text("id,truth\n" + "".join(f"r{i},{y[i]}\n" for i in order) + "nobody,c1\nr3,c9x\nr4,\n")
+        labels.write_text(
+            "id,truth\n" + "".join(f"r{i},{y[i]}\n" for i in order) + "nobody,c1\nr3,c9x\nr4,\n"
+        )
     else:
         lines = [json.dumps({"id": f"r{i}", "label": y[i], "by": "hand"}) for i in order]
-        extra = [{"id": "nobody", "label": "c1", "by": ""}, {"id": "r3", "label": "c9x"}, {"id": "r4", "label": None}]
+        extra = [
+            {"id": "nobody", "label": "c1", "by": ""},
+            {"id": "r3", "label": "c9x"},
+            {"id": "r4", "label": None},
+        ]
         labels.write_text("\n".join([*lines, *map(json.dumps, extra)]) + "\n")
     late = replace(
         job, input=str(folder / "unlabelled.csv"), label=None, labels=labels, journal=job.journal if journal else None,
@@ -145,7 +157,12 @@ def test_late_labels_in_the_stream_itself(job, tmp_path):
                 file.write(json.dumps({"id": f"r{i - 10}", "y": y[i - 10]}) + "\n")
     for journal, output in ((job.journal, "out.jsonl"), (None, "plain.jsonl")):
         code, said = go(
-            replace(job, input=str(tmp_path / "stream.jsonl"), journal=journal, output=str(tmp_path / output))
+            replace(
+                job,
+                input=str(tmp_path / "stream.jsonl"),
+                journal=journal,
+                output=str(tmp_path / output),
+            )
         )
         assert (code, "in 50 labelled" in said) == (0, True), said
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "plain.jsonl").read_bytes()
@@ -160,7 +177,9 @@ def test_formats_folders_and_bad_rows(job, folder, tmp_path):
     (parts / "day-2.csv").write_text(lines[0] + "".join(broken))
     code, said = go(replace(job, input=str(parts)))
     assert (code, "2 bad rows skipped" in said or "1 bad row skipped" in said) == (0, True), said
-    assert [record["id"] for record in found(tmp_path / "out.jsonl")] == [f"r{i}" for i in range(400)]  # each once
+    assert [record["id"] for record in found(tmp_path / "out.jsonl")] == [
+        f"r{i}" for i in range(400)
+    ]  # each once
     bad = found(tmp_path / "out.jsonl.bad.jsonl")
     assert [record["line"] for record in bad] == [51]
     assert "day-2.csv" in bad[0]["file"]
@@ -176,7 +195,9 @@ def test_a_bad_row_that_stops_the_run_leaves_a_journal_that_can_go_on(job, folde
         go(stop)
     assert len(found(tmp_path / "out.jsonl")) == 50
     assert go(replace(stop, on_error="skip"))[0] == 0
-    assert [record["id"] for record in found(tmp_path / "out.jsonl")] == [f"r{i}" for i in range(100)]
+    assert [record["id"] for record in found(tmp_path / "out.jsonl")] == [
+        f"r{i}" for i in range(100)
+    ]
 
 
 def test_choices_that_exclude_each_other_are_refused(job, tmp_path):
@@ -194,7 +215,11 @@ def test_choices_that_exclude_each_other_are_refused(job, tmp_path):
 
 
 TABLE = [
-    {"width": None if i % 7 == 3 else i % 10 + 0.5, "count": i * 7 % 50, "colour": ["red", "green", "00"][i % 3]}
+    {
+        "width": None if i % 7 == 3 else i % 10 + 0.5,
+        "count": i * 7 % 50,
+        "colour": ["red", "green", "00"][i % 3],
+    }
     | {"y": ["a", "b"][i % 10 > 4], "id": f"t{i}"}
     for i in range(400)
 ]
@@ -208,31 +233,106 @@ def write_table(path, table):
         pa = pytest.importorskip("pyarrow")
         pytest.importorskip("pyarrow.parquet").write_table(pa.Table.from_pylist(table), path)
     else:
-        lines = [",".join("" if cell is None else str(cell) for cell in row.values()) for row in table]
+        lines = [
+            ",".join("" if cell is None else str(cell) for cell in row.values()) for row in table
+        ]
         path.write_text("\n".join([",".join(table[0]), *lines]) + "\n")
     return path
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("careful", [False, True])
-def test_rows_of_a_table_are_kept_as_they_came_and_can_be_fitted_on_again(tmp_path, suffix, careful):
+def test_rows_of_a_table_are_kept_as_they_came_and_can_be_fitted_on_again(
+    tmp_path, suffix, careful
+):
     columns = [name for name in TABLE[0] if name != "id"]
-    source = write_table(tmp_path / "source.csv", [{name: row[name] for name in columns} for row in TABLE[:200]])
-    model, stream = tmp_path / "model.safetensors", TABLE[200:]
-    fit_files([source], "y", None, {"method": "hedgerow-linear"}, "local").clf.save(model)
+    source = write_table(
+        tmp_path / "source.csv", [{name: row[name] for name in columns} for row in TABLE[:200]]
+    )
+    model = tmp_path / "model.safetensors"
+    stream = TABLE[200:]
+    fit_files([source], "y", None, {"method": "hedgerow-linear"}).clf.save(model)
     if careful:  # a bad row among them is read with care, and so are its neighbours
         stream = [*stream[:100], {**stream[0], "width": "wide", "id": "bad"}, *stream[100:]]
-        stream = [{**row, "width": row["width"] if row["width"] is None else str(row["width"])} for row in stream]
+        stream = [
+            {**row, "width": row["width"] if row["width"] is None else str(row["width"])}
+            for row in stream
+        ]
     path = write_table(tmp_path / f"stream.{suffix}", stream)
-    job = Job(model, str(path), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal")
+    job = Job(
+        model, str(path), str(tmp_path / "out.jsonl"), "y", id="id", journal=tmp_path / "journal"
+    )
     assert go(job)[0] == 0
-    names, wanted = ["width", "count", "colour"], [row for row in stream if row["id"] != "bad"]
+    names = ["width", "count", "colour"]
+    wanted = [row for row in stream if row["id"] != "bad"]
     if suffix == "csv":  # in which all cells are text: numbers where the model's column has numbers
-        wanted = [{**row, "width": None if row["width"] is None else float(row["width"])} for row in wanted]
+        wanted = [
+            {**row, "width": None if row["width"] is None else float(row["width"])}
+            for row in wanted
+        ]
     with look(tmp_path / "journal") as journal:
         kept = {event.id: event.features for event in journal.events()}
     assert kept == {row["id"]: {name: row[name] for name in names} for row in wanted}
-    again = fit_files([source], "y", None, {"method": "hedgerow-linear"}, "local", tmp_path / "journal").clf
+    again = fit_files([source], "y", None, {"method": "hedgerow-linear"}, tmp_path / "journal").clf
     assert again.seen_ == len(wanted)
     go(replace(job, journal=None, output=str(tmp_path / "plain.jsonl")))
     assert (tmp_path / "plain.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_labels_of_rows_that_never_come_do_not_keep_out_those_that_follow(
+    job, folder, tmp_path, monkeypatch, endless
+):
+    monkeypatch.setattr(sources, "HELD", 50)
+    monkeypatch.setattr(sources, "SIZE", 32)
+    _, y = rows(4, 600, 0.8)
+    labels = tmp_path / "labels.csv"
+    lines = [f"nobody{i},c1\n" for i in range(200)] + [
+        f"r{i},{label}\n" for i, label in enumerate(y)
+    ]
+    labels.write_text("id,truth\n" + "".join(lines))
+    unlabelled = folder / "unlabelled.csv"
+    stream = tmp_path / "pipe"
+    if endless:
+        os.mkfifo(stream)
+        threading.Thread(target=lambda: stream.write_bytes(unlabelled.read_bytes())).start()
+    go(replace(job, input=str(stream if endless else unlabelled), label=None, labels=labels))
+    reasons = [record["reason"] for record in found(tmp_path / "out.jsonl.bad.jsonl")]
+    assert len(reasons) == 200
+    assert any("other labels wait" in reason for reason in reasons) == endless
+    with LiveModel.open(job.journal) as live:
+        assert live.stats()["labels"] == 600
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_was_forgotten_is_not_in_the_newest_lines_of_a_run_either(job, tmp_path, whole):
+    go(job)
+    output = tmp_path / "out.jsonl"
+    written = output.read_text()
+    if not whole:  # the run ended before its last lines were written
+        output.write_text(written[:-3000])
+    with LiveModel.open(job.journal) as live:
+        assert live.forget("r597") == ["r597"]
+        assert not any(b"r597" in path.read_bytes() for path in job.journal.glob("journal*"))
+    go(job)
+    lines = written.splitlines(keepends=True)
+    kept = [line for line in lines if whole or '"r597"' not in line]
+    assert output.read_text() == "".join(kept)
+
+
+def test_an_error_inside_ends_a_run_with_a_line_and_what_was_learned_before(job, monkeypatch):
+    learn = Steps.block
+
+    def fails(steps, X, labels):
+        if steps.clf.seen_ >= 200:
+            raise OverflowError("too large")
+        return learn(steps, X, labels)
+
+    monkeypatch.setattr(sources, "SIZE", 100)
+    with monkeypatch.context() as patched:
+        patched.setattr(Steps, "block", fails)
+        with pytest.raises(HedgerowError, match=r"after line 201: an error inside \(OverflowError"):
+            go(job)
+    assert go(job)[0] == 0
+    with LiveModel.open(job.journal) as live:
+        assert live.stats()["labels"] == 600

@@ -12,11 +12,14 @@ from support.streams import NAMES, hedgerow, rows, start, state
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import HedgerowError, InputError
+from hedgerow.run import brokers
 from hedgerow.run.brokers import KafkaSource
 from hedgerow.run.interrupts import Interrupts
 from hedgerow.run.job import Job
 
-confluent_kafka = pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'hedgerow[kafka]'")
+confluent_kafka = pytest.importorskip(
+    "confluent_kafka", reason="no confluent-kafka: pip install 'hedgerow[brokers]'"
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,8 @@ def command(folder, address):
 
 
 def until(folder, process, count):
-    path, end = folder / "kafka.jsonl", time.monotonic() + 60
+    path = folder / "kafka.jsonl"
+    end = time.monotonic() + 60
     while not path.exists() or len(path.read_text().splitlines()) < count:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end
@@ -74,7 +78,15 @@ def test_offsets_are_the_journals(producer, address, folder):
 
 
 def test_a_topic_that_cannot_be_is_refused(folder):
-    arguments = ["run", "-m", folder / "model.safetensors", "-i", "kafka://127.0.0.1", "-o", folder / "x.jsonl"]
+    arguments = [
+        "run",
+        "-m",
+        folder / "model.safetensors",
+        "-i",
+        "kafka://127.0.0.1",
+        "-o",
+        folder / "x.jsonl",
+    ]
     done = hedgerow(*arguments, "--journal", folder / "kafka-none")
     assert (done.returncode, "kafka://HOST" in done.stderr) == (2, True), done.stderr
 
@@ -93,6 +105,26 @@ def test_offsets_that_the_broker_does_not_have_any_more_are_an_error(producer, a
     try:
         with pytest.raises(HedgerowError, match=r"OFFSET_RESET|OFFSET_OUT_OF_RANGE"):
             next(iter(feed))
+    finally:
+        feed.close()
+
+
+def test_partitions_that_are_added_later_are_read(producer, address, folder, monkeypatch):
+    monkeypatch.setattr(brokers, "PARTITIONS", 0.0)
+    partition = confluent_kafka.TopicPartition
+    said = []
+    producer.produce("grows", b"{}", partition=0)
+    producer.flush(10)
+    feed = source(folder, f"kafka://{address}/grows", said=said)
+    try:
+        feed._assigned = {0}  # as if the topic had had one partition until now
+        feed._consumer.assign([partition("grows", 0, confluent_kafka.OFFSET_BEGINNING)])
+        producer.produce("grows", b"{}", partition=1)
+        producer.flush(10)
+        blocks = iter(feed)
+        read = [bad.reason for block in (next(blocks), next(blocks)) for bad in block.bad]
+        assert sorted(reason.partition(":0:")[0] for reason in read) == ["message 0", "message 1"]
+        assert "new partitions are read: 1" in said[0]
     finally:
         feed.close()
 
@@ -116,7 +148,10 @@ def test_errors_that_pass_are_said_and_others_end_the_run(address, folder):
     said = []
     feed = source(folder, f"kafka://{address}/rows", said=said)
     try:
-        for code in (confluent_kafka.KafkaError._ALL_BROKERS_DOWN, confluent_kafka.KafkaError._ALL_BROKERS_DOWN):
+        for code in (
+            confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
+            confluent_kafka.KafkaError._ALL_BROKERS_DOWN,
+        ):
             feed._told(confluent_kafka.KafkaError(code))
         feed._refuse(feed._problem)
         assert len(said) == 1

@@ -61,7 +61,9 @@ def test_predictions_are_those_of_the_library(shared, clf):
     X = np.random.default_rng(3).normal(size=(20, 3))
     assert shared.http.post("/v1/models/site/snapshot").status_code == 200
     copy = OnlineTransferClassifier.from_bytes(shared.http.get("/v1/models/site/model").content)
-    answer = shared.http.post("/v1/models/site/predict", json={"instances": X.tolist(), "explain": True}).json()
+    answer = shared.http.post(
+        "/v1/models/site/predict", json={"instances": X.tolist(), "explain": True}
+    ).json()
     found = answer["predictions"]
     assert [p["label"] for p in found] == copy.predict(X).tolist()
     for x, one in zip(X, found, strict=True):
@@ -73,7 +75,9 @@ def test_predictions_are_those_of_the_library(shared, clf):
 
 
 def test_lists_and_objects_are_the_same_instance(shared):
-    [by_name] = predicted(shared, instances=[{"depth": 3, "height": 2, "width": 1, "comment": "ignored"}])
+    [by_name] = predicted(
+        shared, instances=[{"depth": 3, "height": 2, "width": 1, "comment": "ignored"}]
+    )
     [by_place] = predicted(shared, instances=[[1, 2, 3]])
     assert by_name["probability"] == by_place["probability"]
 
@@ -149,13 +153,17 @@ def test_all_wrong_fields_of_a_row_are_named(shared):
 
 
 def test_a_model_without_names_takes_no_objects(shared):
-    found = refused(shared.http.post("/v1/models/bare/predict", json={"instances": [ROW]}), 422, "invalid")
+    found = refused(
+        shared.http.post("/v1/models/bare/predict", json={"instances": [ROW]}), 422, "invalid"
+    )
     assert "no names" in found["detail"]
 
 
 def test_an_id_of_another_instance_is_refused(shared):
     predicted(shared, ids=["mine"])
-    answer = shared.http.post("/v1/models/site/predict", json={"instances": [[0, 0, 0]], "ids": ["mine"]})
+    answer = shared.http.post(
+        "/v1/models/site/predict", json={"instances": [[0, 0, 0]], "ids": ["mine"]}
+    )
     assert "another instance" in refused(answer, 422, "invalid")["detail"]
 
 
@@ -163,7 +171,9 @@ def test_an_id_of_another_instance_is_refused(shared):
     "content", [b"", b"{", b"\xff\xfe", b'{"instances": [[NaN]]}', b'{"a": "\\ud800"}', b"[" * 5000]
 )
 def test_what_is_not_json(shared, content):
-    answer = shared.http.post("/v1/models/site/predict", content=content, headers={"Content-Type": "application/json"})
+    answer = shared.http.post(
+        "/v1/models/site/predict", content=content, headers={"Content-Type": "application/json"}
+    )
     refused(answer, 400, "malformed")
 
 
@@ -173,17 +183,17 @@ def test_json_that_is_no_object(shared):
 
 def test_another_content_type(shared):
     refused(shared.http.post("/v1/models/site/predict", content=b"{}"), 415, "media-type")
-    refused(shared.http.post("/v1/models/new/fit", json={}), 415, "media-type")
     answer = shared.http.put("/v1/models/new", content=b"x", headers={"Content-Type": "text/plain"})
     refused(answer, 415, "media-type")
 
 
 def test_what_is_not_there(shared):
-    for path in ("/v1/models/nobody", "/v1/models/nobody/stats", "/v2/models/nobody"):
+    for path in ("/v1/models/nobody", "/v1/models/nobody/stats"):
         refused(shared.http.get(path), 404, "no-model")
-    refused(shared.http.post("/v1/models/nobody/predict", json={"instances": [[1]]}), 404, "no-model")
-    refused(shared.http.delete("/v1/models/nobody"), 404, "no-model")
-    refused(shared.http.get("/v1/jobs/" + "0" * 32), 404, "no-job")
+    refused(
+        shared.http.post("/v1/models/nobody/predict", json={"instances": [[1]]}), 404, "no-model"
+    )
+    refused(shared.http.delete("/v1/models/nobody?confirm=nobody"), 404, "no-model")
     refused(shared.http.get("/v1/nothing"), 404, "not-found")
     refused(shared.http.get("/v1/models/"), 404, "not-found")
 
@@ -207,7 +217,10 @@ def test_numbers_over_time(shared):
     shared.http.post("/v1/models/site/label", json={"labels": [{"id": "seen", "label": "up"}]})
     stats = shared.http.get("/v1/models/site/stats").json()
     assert stats["events"] >= stats["labels"] >= 1
-    assert shared.http.get("/v1/models/site/history").json()["points"]
+    points = shared.http.get("/v1/models/site/history").json()["points"]
+    assert (
+        shared.http.get("/v1/models/site/history", params={"n": 1}).json()["points"] == points[-1:]
+    )
     newest = shared.http.get("/v1/models/site/latest").json()["events"][0]
     assert (newest["id"], newest["label"], newest["status"]) == ("seen", "up", "learned")
     assert isinstance(shared.http.get("/v1/models/site/alarms").json()["alarms"], list)
@@ -220,7 +233,9 @@ def test_numbers_over_time(shared):
 
 def test_a_download_takes_no_snapshot(shared):
     predicted(shared, ids=["before-download"])
-    shared.http.post("/v1/models/site/label", json={"labels": [{"id": "before-download", "label": "up"}]})
+    shared.http.post(
+        "/v1/models/site/label", json={"labels": [{"id": "before-download", "label": "up"}]}
+    )
     before = shared.http.get("/v1/models/site/stats").json()
     assert shared.http.get("/v1/models/site/model").status_code == 200
     after = shared.http.get("/v1/models/site/stats").json()
@@ -231,7 +246,10 @@ def test_the_journal_as_lines(shared):
     predicted(shared, ids=["line"])
     lines = shared.http.get("/v1/models/site/export").text.splitlines()
     assert "line" in [json.loads(line).get("id") for line in lines]
-    assert shared.http.get("/v1/models/site/export", params={"format": "parquet"}).content[:4] == b"PAR1"
+    assert (
+        shared.http.get("/v1/models/site/export", params={"format": "parquet"}).content[:4]
+        == b"PAR1"
+    )
 
 
 def test_metrics(shared):
@@ -262,7 +280,11 @@ def test_health_and_problems(shared):
 
 
 def test_headers_of_every_answer(shared):
-    for answer in (shared.http.get("/healthz"), shared.http.get("/nothing"), shared.http.get("/v1/models")):
+    for answer in (
+        shared.http.get("/healthz"),
+        shared.http.get("/nothing"),
+        shared.http.get("/v1/models"),
+    ):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["cache-control"] == "no-store"
@@ -281,7 +303,11 @@ def test_the_log_has_a_line_a_request_and_no_values(shared):
     shared.http.get("/v1/models/site/latest", params={"n": 7})
     lines = shared.log()
     [line] = [line for line in lines if line.get("request") == answer.headers["x-request-id"]]
-    assert (line["method"], line["path"], line["status"]) == ("POST", "/v1/models/{name}/predict", 200)
+    assert (line["method"], line["path"], line["status"]) == (
+        "POST",
+        "/v1/models/{name}/predict",
+        200,
+    )
     assert line["model"] == "site"
     assert line["ms"] > 0
     text = "".join(shared.lines)
@@ -295,8 +321,11 @@ def test_events_are_forgotten_by_their_ids(serve, models):
         model = client.model("site")
         model.predict([ROW, ROW], ids=["a/1", "b"])
         model.label("b", "up")
-        assert model.forget(["a/1", "b", "c"]) == ["a/1", "b"]
-        assert [one.status for one in model.label_many([("a/1", "up"), ("b", "up")])] == ["unknown", "unknown"]
+        assert model.forget("a/1", "b", "c") == ["a/1", "b"]
+        assert [one.status for one in model.label_many([("a/1", "up"), ("b", "up")])] == [
+            "unknown",
+            "unknown",
+        ]
         assert model.stats()["labels"] == 1
     refused = service.http.post("/v1/models/site/forget", json={"ids": ["\x07"]})
     assert refused.status_code == 422

@@ -65,7 +65,14 @@ def _message(raw: socket.socket) -> bytes:
             return b""
         data += part
     head, _, body = data.partition(b"\r\n\r\n")
-    length = next((int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line), 0)
+    length = next(
+        (
+            int(line.split(b":")[1])
+            for line in head.lower().split(b"\r\n")
+            if b"content-length" in line
+        ),
+        0,
+    )
     while len(body) < length:
         body += raw.recv(65536)
     return head + b"\r\n\r\n" + body
@@ -86,7 +93,10 @@ def test_the_verbs(client, clf):
     assert one.votes is not None
     assert one.id != two.id
     assert model.label(one.id, np.str_("up")).status == "learned"
-    assert [r.status for r in model.label_many([(one.id, "up"), (two.id, "down")])] == ["duplicate", "learned"]
+    assert [r.status for r in model.label_many([(one.id, "up"), (two.id, "down")])] == [
+        "duplicate",
+        "learned",
+    ]
     assert len(model.predict_then_learn([ROW], ["up"])) == 1
     after = model.stats()
     assert (after["events"] - before["events"], after["labels"] - before["labels"]) == (3, 3)
@@ -149,7 +159,8 @@ def test_a_delete_whose_answer_was_lost_has_succeeded(shared, clf, monkeypatch):
 
 
 def test_an_upload_that_waiting_does_not_help_is_not_repeated(serve, models, clf, monkeypatch):
-    waits, service = [], serve(models, "--max-models", "1").ready()
+    waits = []
+    service = serve(models, "--max-models", "1").ready()
     monkeypatch.setattr("hedgerow.client.time.sleep", waits.append)
     with Client(service.url) as client, pytest.raises(ServiceError, match="delete one first"):
         client.model("second").upload(clf.to_bytes())
@@ -161,7 +172,10 @@ def test_nobody_there(monkeypatch):
     monkeypatch.setattr("hedgerow.client.time.sleep", waits.append)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with Client(f"http://127.0.0.1:{port}", tries=4) as client, pytest.raises(ServiceError, match="no answer") as found:
+    with (
+        Client(f"http://127.0.0.1:{port}", tries=4) as client,
+        pytest.raises(ServiceError, match="no answer") as found,
+    ):
         client.models()
     assert found.value.status == 0
     assert len(waits) == 3
@@ -171,7 +185,10 @@ def test_nobody_there(monkeypatch):
 def test_waiting_for_a_service_that_never_comes():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError, match="not ready"):
+    with (
+        Client(f"http://127.0.0.1:{port}") as client,
+        pytest.raises(ServiceError, match="not ready"),
+    ):
         client.wait(0.2)
 
 

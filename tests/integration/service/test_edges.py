@@ -1,18 +1,17 @@
-"""A service at its edges: models that cannot be closed as usual, labels that are tuples, tensors with odd parts."""
+"""A service at its edges: models that cannot be closed as usual, labels that are tuples."""
 
 from __future__ import annotations
 
 import asyncio
 
-import httpx
 import numpy as np
 import pytest
 from support.live_models import make_model, make_rows
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.live import LiveModel
+from hedgerow.service import ServiceSettings
 from hedgerow.service.models import Models
-from hedgerow.service.settings import ServiceSettings
 
 ROW = [0.1] * 6
 
@@ -73,9 +72,3 @@ def test_a_model_whose_labels_are_tuples_is_served(tmp_path):
         await models.close()
 
     asyncio.run(main())
-
-
-def test_parameters_of_a_tensor_that_are_no_object_are_refused_by_name(shared):
-    tensor = {"name": "i", "shape": [1, 1], "datatype": "FP64", "data": [1.0], "parameters": 5}
-    found = httpx.post(f"{shared.url}/v2/models/bare/infer", json={"inputs": [tensor]})
-    assert (found.status_code, "inputs[0].parameters" in found.text) == (422, True)

@@ -45,13 +45,17 @@ def test_it_predicts_and_learns_as_the_library_does_and_survives_a_restart(serve
     service = serve(folder).ready()
     with Client(service.url) as client:
         fleet = client.fleet("sites")
-        assert [one.label for one in fleet.learn(keys[:30], X[:30], y[:30])] == before
+        assert [one.label for one in fleet.predict_then_learn(keys[:30], X[:30], y[:30])] == before
         answers = fleet.predict(keys[30:], X[30:], explain=True)
         assert [one.label for one in answers] == after
         assert [one.key for one in answers] == keys[30:]
-        assert np.array([list(one.probabilities.values()) for one in answers]) == pytest.approx(shares)
+        assert np.array([list(one.probabilities.values()) for one in answers]) == pytest.approx(
+            shares
+        )
         by_name = [dict(zip(NAMES, row, strict=True)) for row in X[30:].tolist()]
-        assert [one.probability for one in fleet.predict(keys[30:], by_name)] == pytest.approx(shares.max(axis=1))
+        assert [one.probability for one in fleet.predict(keys[30:], by_name)] == pytest.approx(
+            shares.max(axis=1)
+        )
         assert fleet.stats()["held"] == 3
         assert (fleet.about()["features"], fleet.about()["classes"]) == (3, ["down", "up"])
         assert [one["name"] for one in client.fleets()] == ["sites"]
@@ -61,11 +65,11 @@ def test_it_predicts_and_learns_as_the_library_does_and_survives_a_restart(serve
     with Client(service.url) as client:
         fleet = client.fleet("sites")
         assert [one.label for one in fleet.predict(keys[30:], X[30:])] == after
-        for key in KEYS:
-            fleet.forget(key)
-        assert service.http.delete("/v1/fleets/sites/keys/x7?whole=true").status_code == 422
+        assert fleet.forget(*KEYS, "nobody") == KEYS
         with Fleet(base) as new:
-            assert [one.label for one in fleet.predict(KEYS, X[:3])] == new.predict(KEYS, X[:3]).tolist()
+            assert [one.label for one in fleet.predict(KEYS, X[:3])] == new.predict(
+                KEYS, X[:3]
+            ).tolist()
         text = service.http.get("/metrics").text
         for name in ("ready", "queue", "held", "bytes", "rows_stored", "file_bytes"):
             assert f'hedgerow_fleet_{name}{{fleet="sites"}}' in text
@@ -75,16 +79,58 @@ def test_it_predicts_and_learns_as_the_library_does_and_survives_a_restart(serve
     assert not (folder / "sites").exists()
 
 
+def test_ids_of_keys_and_labels_that_come_later(serve, folder):
+    """By the same rules as those of models: an id belongs to its key, whatever is sent twice and however it ended."""
+    keys, X, y = batch(6)
+    ids = ["one", "one", "one", "two", "two", "two"]
+    service = serve(folder).ready()
+    with Client(service.url) as client:
+        fleet = client.fleet("sites")
+        asked = fleet.predict(keys, X, ids)
+        assert [(one.key, one.id, one.repeated) for one in asked] == [
+            (key, id, False) for key, id in zip(keys, ids, strict=True)
+        ]
+        assert fleet.predict(keys[0], X[0], "one", explain=True).repeated
+        with pytest.raises(ServiceError, match=r"422.*key 'north'.*another instance"):
+            fleet.predict("north", X[1], "one")
+        with pytest.raises(ServiceError, match=r"422.*ids"):
+            fleet.predict(keys, X, ["one"])
+        assert fleet.label("south", "one", y[1]).status == "learned"
+        assert fleet.stats()["pending"] == 5
+    service.process.kill()
+    service = serve(folder).ready()
+    with Client(service.url) as client:
+        fleet = client.fleet("sites")
+        assert fleet.predict(keys, X, ids) == [
+            type(one)(
+                **{name: getattr(one, name) for name in one.__struct_fields__} | {"repeated": True}
+            )
+            for one in asked
+        ]
+        results = fleet.label_many([*zip(keys, ids, y, strict=True), ("north", "three", "up")])
+        statuses = ["learned", "duplicate", *["learned"] * 4, "unknown"]
+        assert [result.status for result in results] == statuses
+        assert fleet.label(7, "one", "up" if y[2] == "down" else "down").status == "conflict"
+        assert fleet.predict("north", X[0]).key == "north"
+        fleet.learn("north", X[0], y[0])
+    assert service.stop() == 0
+    with Fleet.open(folder / "sites") as fleet:
+        assert {key: fleet[key].seen_ for key in KEYS} == {"north": 3, "south": 2, 7: 2}
+
+
 def test_a_batch_that_is_sent_again_is_learned_once_also_after_a_kill(serve, folder):
     keys, X, y = batch(12)
     service = serve(folder).ready()
     with Client(service.url) as client:
-        assert len(client.fleet("sites").learn(keys, X, y, id="batch-1")) == 12
-        assert client.fleet("sites").learn(keys, X, y, id="batch-1") == []
+        assert len(client.fleet("sites").predict_then_learn(keys, X, y, id="batch-1")) == 12
+        assert client.fleet("sites").predict_then_learn(keys, X, y, id="batch-1") is None
     service.process.kill()
     service = serve(folder).ready()
     body = {"keys": keys, "instances": X.tolist(), "labels": y, "id": "batch-1"}
-    assert service.http.post("/v1/fleets/sites/learn", json=body).json() == {"predictions": [], "duplicate": True}
+    assert service.http.post("/v1/fleets/sites/learn", json=body).json() == {
+        "predictions": [],
+        "duplicate": True,
+    }
     assert service.stop() == 0
     with Fleet.open(folder / "sites") as fleet:
         assert sum(fleet[key].seen_ for key in KEYS) == 12
@@ -101,7 +147,12 @@ def test_a_batch_that_is_sent_again_is_learned_once_also_after_a_kill(serve, fol
         ("predict", {"keys": ["a"] * 9, "instances": [[1, 2, 3]] * 9}, 413, None),
         ("learn", {"keys": ["a"], "instances": [[1, 2, 3]], "labels": []}, 422, "labels"),
         ("learn", {"keys": ["a"], "instances": [[1, 2, 3]], "labels": ["up", "up"]}, 422, "labels"),
-        ("learn", {"keys": ["a"], "instances": [[1, 2, 3]], "labels": ["up"], "id": "a b"}, 422, "id"),
+        (
+            "learn",
+            {"keys": ["a"], "instances": [[1, 2, 3]], "labels": ["up"], "id": "a b"},
+            422,
+            "id",
+        ),
     ],
 )
 def test_what_is_refused(tight, call, body, status, field):
@@ -144,7 +195,13 @@ def test_rights_of_a_fleet(serve, folder):
         ("GET", "/v1/fleets/sites/stats", None, "read"),
         ("POST", "/v1/fleets/sites/predict", instance, "predict"),
         ("POST", "/v1/fleets/sites/learn", {**instance, "labels": ["up"]}, "learn"),
-        ("DELETE", "/v1/fleets/sites/keys/a", None, "admin"),
+        (
+            "POST",
+            "/v1/fleets/sites/label",
+            {"labels": [{"key": "a", "id": "b", "label": "up"}]},
+            "learn",
+        ),
+        ("POST", "/v1/fleets/sites/forget", {"keys": ["a"]}, "admin"),
         ("PUT", "/v1/fleets/sites", None, "admin"),
     ]
     for method, path, body, needed in calls:
@@ -165,9 +222,12 @@ def test_the_verbs_awaited(serve, folder):
     async def main():
         async with AsyncClient(service.url) as client:
             await client.wait()
-            model, fleet = client.model("site"), client.fleet("sites")
+            model = client.model("site")
+            fleet = client.fleet("sites")
             answers = await asyncio.gather(*(model.predict([row]) for row in X))
-            results = await model.label_many([(one.id, label) for [one], label in zip(answers, y, strict=True)])
+            results = await model.label_many(
+                [(one.id, label) for [one], label in zip(answers, y, strict=True)]
+            )
             await fleet.learn(keys, X, y)
             with pytest.raises(ServiceError) as refused:
                 await model.predict([[1.0]])
@@ -187,7 +247,9 @@ def test_a_model_takes_the_place_of_a_running_one_if_that_is_the_expected_one(se
         [waiting] = model.predict([[1.0, 2.0, 3.0]])
         tag = service.http.get("/v1/models/site").headers["etag"]
         assert service.http.put("/v1/models/site", content=other).status_code == 409
-        answer = service.http.put("/v1/models/site", content=other, headers={"If-Match": '"another"'})
+        answer = service.http.put(
+            "/v1/models/site", content=other, headers={"If-Match": '"another"'}
+        )
         assert (answer.status_code, answer.json()["type"]) == (412, "/problems/replaced")
         assert model.about()["method"] == "hedgerow-linear"
         answer = service.http.put("/v1/models/site", content=other, headers={"If-Match": tag})
@@ -221,17 +283,23 @@ def test_lists_in_answers_are_bounded():
 def test_a_fleet_of_numbers_answers_predictions_and_intervals(serve, folder):
     keys, X, _ = batch(40)
     y = (X @ [1.0, 2.0, 3.0]).tolist()
-    reg = OnlineTransferRegressor("homotlms", coverage=(0.9, 0.5)).fit(X[:20], y[:20])
+    reg = OnlineTransferRegressor(coverage=(0.9, 0.5)).fit(X[:20], y[:20])
     with Fleet(reg) as fleet:
         before = fleet.predict_then_learn(keys[:20], X[:20], y[:20])
-        after, wide = fleet.predict(keys[20:], X[20:]), fleet.predict_interval(keys[20:], X[20:])
+        after = fleet.predict(keys[20:], X[20:])
+        wide = fleet.predict_interval(keys[20:], X[20:])
         narrow = fleet.predict_interval(keys[20:], X[20:], 0.5)
     service = serve(folder).ready()
     with Client(service.url) as client:
         numbers = client.fleet("numbers")
         assert service.http.put("/v1/fleets/numbers", content=reg.to_bytes()).status_code == 201
-        assert (numbers.about()["task"], client.fleet("sites").about()["task"]) == ("numbers", "classes")
-        assert [one.prediction for one in numbers.learn(keys[:20], X[:20], y[:20])] == pytest.approx(before)
+        assert (numbers.about()["task"], client.fleet("sites").about()["task"]) == (
+            "numbers",
+            "classes",
+        )
+        assert [
+            one.prediction for one in numbers.predict_then_learn(keys[:20], X[:20], y[:20])
+        ] == pytest.approx(before)
         with pytest.raises(ServiceError, match=r"422.*key 'north'.*no number"):
             numbers.learn(["north"], X[:1], ["warm"])
         answers = numbers.predict(keys[20:], X[20:], explain=True)

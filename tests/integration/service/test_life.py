@@ -30,11 +30,14 @@ ROW = dict(zip(NAMES, (1.0, 2.0, 3.0), strict=True))
 def learn(service, n, name="site"):
     for i in range(n):
         url = f"/v1/models/{name}"
-        [answer] = service.http.post(f"{url}/predict", json={"instances": [ROW], "ids": [f"e{i}"]}).json()[
-            "predictions"
-        ]
+        [answer] = service.http.post(
+            f"{url}/predict", json={"instances": [ROW], "ids": [f"e{i}"]}
+        ).json()["predictions"]
         label = {"labels": [{"id": answer["id"], "label": "up" if i % 2 else "down"}]}
-        assert service.http.post(f"{url}/label", json=label).json()["results"][0]["status"] in ("learned", "duplicate")
+        assert service.http.post(f"{url}/label", json=label).json()["results"][0]["status"] in (
+            "learned",
+            "duplicate",
+        )
 
 
 def state(service):
@@ -69,46 +72,45 @@ def test_a_restart_keeps_everything_and_kill_too(serve, models):
     assert not list(models.glob(".work*"))
 
 
-def test_sigterm_finishes_what_has_begun_and_ends_streams(serve, models):
+def test_sigterm_finishes_what_has_begun_and_ends_half_sent_bodies(serve, models):
     service = serve(models).ready()
-    answers, stop = [], threading.Event()
+    answers = []
+    stop = threading.Event()
     port = urlsplit(service.url).port
-    deaf, half = (socket.create_connection(("127.0.0.1", port)) for _ in range(2))  # neither ends by itself
-    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-    deaf.sendall(b"GET /v1/models/site/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    half.sendall(b"POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n")
+    half = socket.create_connection(("127.0.0.1", port))  # which does not end by itself
+    half.sendall(
+        b"POST /v1/models/site/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    )
     half.sendall(b"Content-Length: 100\r\n\r\n{")
 
     def ask():
         with httpx.Client(base_url=service.url) as http:
             while not stop.is_set():
                 try:
-                    answers.append(http.post("/v1/models/site/predict", json={"instances": [ROW]}).status_code)
+                    answers.append(
+                        http.post("/v1/models/site/predict", json={"instances": [ROW]}).status_code
+                    )
                 except httpx.TransportError:
                     return
 
-    def read():
-        with httpx.stream("GET", f"{service.url}/v1/models/site/events", timeout=30) as stream:
-            for _ in stream.iter_bytes():
-                pass
-        answers.append("stream ended")
-
-    threads = [threading.Thread(target=work) for work in (ask, ask, read)]
+    threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
         thread.start()
     time.sleep(0.7)
     began = time.monotonic()
     assert service.stop() == 0
     assert time.monotonic() - began < 3
-    deaf.close()
+    assert b" 503 " in half.recv(4096)
     half.close()
     stop.set()
     for thread in threads:
         thread.join(10)
-    assert "stream ended" in answers
-    assert {status for status in answers if status != "stream ended"} <= {200, 503}
+    assert 200 in answers
+    assert set(answers) <= {200, 503}
     with LiveModel.open(models / "site") as live:
-        assert live.stats()["events"] >= answers.count(200)  # every answer that was given is in the journal
+        assert live.stats()["events"] >= answers.count(
+            200
+        )  # every answer that was given is in the journal
 
 
 def test_bad_models_are_listed_with_their_error_and_stop_nobody(serve, models, clf):
@@ -128,28 +130,45 @@ def test_bad_models_are_listed_with_their_error_and_stop_nobody(serve, models, c
             assert str(os.getpid()) in found[name]["error"]
         assert str(models) not in service.http.get("/v1/models").text
         end = time.monotonic() + 10
-        while not any("model damaged cannot be used: " in line for line in service.lines):  # in the log too
+        while not any(
+            "model damaged cannot be used: " in line for line in service.lines
+        ):  # in the log too
             assert time.monotonic() < end
             time.sleep(0.1)
         answer = service.http.post("/v1/models/owned/predict", json={"instances": [ROW]})
         assert (answer.status_code, answer.json()["type"]) == (503, "/problems/unusable")
         assert answer.headers["retry-after"]
-        assert service.http.delete("/v1/models/owned").status_code == 503
+        assert service.http.delete("/v1/models/owned?confirm=owned").status_code == 503
         answer = service.http.get("/readyz")  # nobody should be sent here
-        assert (answer.status_code, "none of the 4 models" in answer.json()["detail"]) == (503, True)
+        assert (answer.status_code, "none of the 4 models" in answer.json()["detail"]) == (
+            503,
+            True,
+        )
         assert service.http.put("/v1/models/link", content=b"").status_code == 409
     end = time.monotonic() + 30
     while not service.http.get("/v1/models/site").json()["ready"]:  # its owner is gone
         assert time.monotonic() < end
         time.sleep(0.2)
     assert service.http.get("/readyz").json()["models"]["ready"] > 0
-    assert service.http.delete("/v1/models/empty").status_code == 204
+    assert service.http.delete("/v1/models/empty?confirm=empty").status_code == 204
     assert not (models / "empty").exists()
 
 
 def test_names_cannot_leave_the_folder(shared, clf):
     data = clf.to_bytes()
-    for name in ("..", ".", "..%2F..%2Fetc", "%2e%2e%2f", "a%2Fb", "a%00b", ".hidden", "-dash", "a" * 65, "%0a", "a b"):
+    for name in (
+        "..",
+        ".",
+        "..%2F..%2Fetc",
+        "%2e%2e%2f",
+        "a%2Fb",
+        "a%00b",
+        ".hidden",
+        "-dash",
+        "a" * 65,
+        "%0a",
+        "a b",
+    ):
         answer = shared.http.put(f"/v1/models/{name}", content=data)
         assert answer.status_code in (404, 405, 422), name
         assert answer.headers["content-type"] == "application/problem+json"
@@ -158,7 +177,7 @@ def test_names_cannot_leave_the_folder(shared, clf):
 
 def test_what_cannot_be_served_is_said_before_anything_listens(tmp_path, shared):
     with pytest.raises(InputError, match="no folder"):
-        run(tmp_path / "none", ServiceSettings(), demo=False, tell=print)
+        run(ServiceSettings(models=tmp_path / "none"), demo=False, tell=print)
     port = shared.url.rpartition(":")[2]
     command = [*COMMAND, "serve", "--models", str(tmp_path), "--port", port]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
@@ -172,32 +191,21 @@ def test_a_model_file_in_the_folder_becomes_a_live_model(serve, models):
     service = serve(models).ready()
     learn(service, 3, "fresh")
     found = {model["name"]: model for model in service.http.get("/v1/models").json()["models"]}
-    assert {name: model["ready"] for name, model in found.items()} == {"broken": False, "fresh": True, "site": True}
+    assert {name: model["ready"] for name, model in found.items()} == {
+        "broken": False,
+        "fresh": True,
+        "site": True,
+    }
     assert "broken" in found["broken"]["error"]
     assert service.stop() == 0
     again = serve(models).ready()  # what it has learned counts, not the file
     assert again.http.get("/v1/models/fresh/stats").json()["labels"] == 3
     for name in ("fresh", "broken"):  # the second has no folder
-        assert again.http.delete(f"/v1/models/{name}").status_code == 204
+        assert again.http.delete(f"/v1/models/{name}?confirm={name}").status_code == 204
         assert again.http.get(f"/v1/models/{name}").status_code == 404
     assert again.stop() == 0
     last = serve(models).ready()
     assert [model["name"] for model in last.http.get("/v1/models").json()["models"]] == ["site"]
-
-
-def test_many_idle_connections_leave_room_for_a_request(serve, models):
-    """Without a limit the process has no descriptor left, and the log grows by megabytes a second."""
-    service = serve(models, before=["bash", "-c", 'ulimit -n 128; exec "$0" "$@"'], fresh=True).ready()
-    address = ("127.0.0.1", urlsplit(service.url).port)
-    idle = [socket.create_connection(address) for _ in range(200)]
-    written, began = sum(map(len, service.lines)), time.monotonic()
-    for _ in range(10):
-        assert httpx.get(f"{service.url}/v1/models/site/stats", timeout=5).status_code == 200
-        time.sleep(0.1)
-    assert time.monotonic() - began < 5
-    assert sum(map(len, service.lines)) - written < 50_000
-    for each in idle:
-        each.close()
 
 
 def test_a_model_file_that_has_changed_is_not_silently_ignored(serve, models):
@@ -213,8 +221,12 @@ def test_a_model_file_that_has_changed_is_not_silently_ignored(serve, models):
     notice = service.http.get("/v1/models/new").json()["notice"]
     assert "new.safetensors is not the model that runs" in notice
     assert "hedgerow replace new new.safetensors" in notice
-    assert any("new.safetensors is not the model" in line for line in map(json.dumps, service.log()))
-    replaced = service.http.put("/v1/models/new", content=file.read_bytes(), headers={"If-Match": "*"})
+    assert any(
+        "new.safetensors is not the model" in line for line in map(json.dumps, service.log())
+    )
+    replaced = service.http.put(
+        "/v1/models/new", content=file.read_bytes(), headers={"If-Match": "*"}
+    )
     assert replaced.status_code == 200
     assert "notice" not in replaced.json()
     assert service.stop() == 0

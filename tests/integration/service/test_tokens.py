@@ -9,13 +9,15 @@ import httpx
 import pytest
 from support.serving import Service
 
-from hedgerow.cli.app import serve
 from hedgerow.core.errors import InputError
 from hedgerow.live import LiveModel
-from hedgerow.service import ServiceSettings
+from hedgerow.service import ServiceSettings, create_app
 from hedgerow.service.middleware import Tokens
 
-TOKENS = {right: f"a-token-that-may-{right}-x" for right in ("read", "predict", "learn", "admin", "other", "both")}
+TOKENS = {
+    right: f"a-token-that-may-{right}-x"
+    for right in ("read", "predict", "learn", "admin", "other", "both")
+}
 LINES = "\n".join(
     [
         "# token right models",
@@ -35,16 +37,15 @@ CALLS = [  # method, path, body, the right it needs
     ("POST", "/v1/models/site/predict", {"instances": [[1, 2, 3]]}, "predict"),
     ("POST", "/v1/models/site/label", {"labels": [{"id": "none", "label": "up"}]}, "learn"),
     ("POST", "/v1/models/site/explain", {"instance": [1, 2, 3]}, "predict"),
-    ("POST", "/v1/models/site/predict-then-learn", {"instances": [[1, 2, 3]], "labels": ["up"]}, "learn"),
-    ("POST", "/v1/models/site/snapshot", None, "admin"),
-    ("PUT", "/v1/models/site", None, "admin"),
-    ("POST", "/v1/models/site/fit", None, "admin"),
     (
         "POST",
-        "/v2/models/site/infer",
-        {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP64", "data": [1, 2, 3]}]},
-        "predict",
+        "/v1/models/site/predict-then-learn",
+        {"instances": [[1, 2, 3]], "labels": ["up"]},
+        "learn",
     ),
+    ("POST", "/v1/models/site/snapshot", None, "admin"),
+    ("PUT", "/v1/models/site", None, "admin"),
+    ("POST", "/v1/models/site/forget", {"ids": ["none"]}, "admin"),
 ]
 
 
@@ -67,10 +68,14 @@ def bearer(name):
     return {"Authorization": f"Bearer {TOKENS[name]}"}
 
 
-@pytest.mark.parametrize(("method", "path", "body", "right"), CALLS, ids=[f"{m} {p}" for m, p, _, _ in CALLS])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "right"), CALLS, ids=[f"{m} {p}" for m, p, _, _ in CALLS]
+)
 def test_each_right_stands_for_itself_and_admin_for_all(guarded, method, path, body, right):
     def status(**arguments):
-        return guarded.http.request(method, path, **({"json": body} if body else {}), **arguments).status_code
+        return guarded.http.request(
+            method, path, **({"json": body} if body else {}), **arguments
+        ).status_code
 
     assert status() == 401
     assert status(headers={"Authorization": "Bearer wrong-token-wrong-token"}) == 401
@@ -83,7 +88,10 @@ def test_each_right_stands_for_itself_and_admin_for_all(guarded, method, path, b
 
 def test_lists_show_what_a_token_may_read(guarded):
     def names(name):
-        return [model["name"] for model in guarded.http.get("/v1/models", headers=bearer(name)).json()["models"]]
+        return [
+            model["name"]
+            for model in guarded.http.get("/v1/models", headers=bearer(name)).json()["models"]
+        ]
 
     assert names("read") == ["site"]
     assert names("other") == ["elsewhere"]
@@ -96,36 +104,19 @@ def test_lists_show_what_a_token_may_read(guarded):
 
 
 def test_what_is_open(guarded):
-    for path in (
-        "/healthz",
-        "/readyz",
-        "/v2",
-        "/v2/health/live",
-        "/v2/health/ready",
-        "/openapi.json",
-        "/problems/busy",
-    ):
+    for path in ("/healthz", "/readyz", "/openapi.json", "/problems/busy"):
         assert guarded.http.get(path).status_code == 200
 
 
 def test_a_model_that_is_not_there_is_forbidden_like_any_other(guarded):
     assert guarded.http.get("/v1/models/nobody", headers=bearer("read")).status_code == 403
-    assert guarded.http.get("/v2/models/site", headers=bearer("predict")).status_code == 200
 
 
-def test_a_browser_is_asked_and_may_answer(guarded):
-    answer = guarded.http.get("/v1/models", headers={"Accept": "text/html"})
-    assert answer.headers["www-authenticate"].startswith("Basic")
+def test_a_token_is_sent_as_a_bearers(guarded):
     assert guarded.http.get("/v1/models").headers["www-authenticate"].startswith("Bearer")
     given = base64.b64encode(f"me:{TOKENS['read']}".encode()).decode()
-    assert guarded.http.get("/v1/models", headers={"Authorization": f"Basic {given}"}).status_code == 200
-    for bad in ("Basic !!!", "Basic", "Bearer", "Basic " + base64.b64encode(b"\xff").decode()):
+    for bad in ("Bearer", TOKENS["read"], f"Basic {given}"):
         assert guarded.http.get("/v1/models", headers={"Authorization": bad}).status_code == 401
-
-
-def test_jobs_of_others_are_not_there(guarded):
-    assert guarded.http.get("/v1/jobs", headers=bearer("read")).status_code == 403
-    assert guarded.http.get("/v1/jobs", headers=bearer("admin")).json() == {"jobs": []}
 
 
 def test_no_token_is_in_the_log(guarded):
@@ -155,17 +146,45 @@ def test_what_a_browser_asks_for_another_site_is_refused(shared, site):
     headers = {"Sec-Fetch-Site": site}
     answer = shared.http.get("/v1/models/site/model", headers=headers)
     assert (answer.status_code, answer.json()["type"]) == (403, "/problems/cross-origin")
-    assert shared.http.get("/", headers=headers).status_code == 200  # a link to the page holds no data
+    assert (
+        shared.http.get("/", headers=headers).status_code == 200
+    )  # a link to the page holds no data
     for own in ("same-origin", "none"):
         assert shared.http.get("/v1/models", headers={"Sec-Fetch-Site": own}).status_code == 200
 
 
 def test_other_machines_need_tokens(tmp_path):
     for host in ("0.0.0.0", "::", "10.0.0.1", "example.org"):
-        with pytest.raises(InputError, match="--token-file"):
-            serve(tmp_path, host=host)
-        with pytest.raises(InputError, match="token file"):
-            ServiceSettings(host=host)
+        with pytest.raises(InputError, match=r"no token file.*--token-file"):
+            ServiceSettings(models=tmp_path, host=host)
+
+
+def test_another_server_needs_tokens_whatever_its_address(tmp_path, monkeypatch):
+    """A client of it may send `Host: localhost`."""
+    for settings in (ServiceSettings(models=tmp_path), None):
+        monkeypatch.setenv("HEDGEROW_SERVE_MODELS", str(tmp_path))
+        with pytest.raises(InputError, match=r"no token file.*HEDGEROW_SERVE_TOKEN_FILE"):
+            create_app(settings)
+    monkeypatch.setenv("HEDGEROW_SERVE_TOKEN_FILE", str(written(tmp_path, LINES)))
+    assert create_app().state.models.folder == tmp_path
+    monkeypatch.delenv("HEDGEROW_SERVE_MODELS")
+    with pytest.raises(InputError, match="no folder"):
+        create_app()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("HEDGEROW_SERVE_MAXROWS", "7", "did you mean 'HEDGEROW_SERVE_MAX_ROWS'"),
+        ("HEDGEROW_SERVE_MAX_ROWS", "many", "must be a whole number"),
+        ("HEDGEROW_SERVE_MAX_ROWS", "0", "must be above 0"),
+        ("HEDGEROW_SERVE_LABEL_TIMEOUT", "soon", "must be a number"),
+    ],
+)
+def test_variables_that_cannot_be_used_are_named(monkeypatch, name, value, told):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=told):
+        create_app()
 
 
 # -- the file ---------------------------------------------------------------------------------------------------
@@ -210,5 +229,9 @@ def test_lines_of_one_token_add_up(tmp_path):
     tokens = Tokens(written(tmp_path, f"{token} read a\n{token} predict b,c\n"))
     caller = tokens.caller(f"Bearer {token}")
     assert caller is not None
-    assert [caller.may("read", "a"), caller.may("read", "b"), caller.may("predict", "c")] == [True, False, True]
+    assert [caller.may("read", "a"), caller.may("read", "b"), caller.may("predict", "c")] == [
+        True,
+        False,
+        True,
+    ]
     assert tokens.caller("Bearer " + "y" * 20) is None

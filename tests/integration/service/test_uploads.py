@@ -13,7 +13,7 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.files import DIGEST, NO_DIGEST
 from hedgerow.methods import METHODS
-from hedgerow.service.worker import check
+from hedgerow.service.check import check
 
 
 def put(service, name, content):
@@ -24,10 +24,13 @@ def test_a_model_goes_up_answers_and_goes_away(shared, clf):
     answer = put(shared, "sent", clf.to_bytes())
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"] == "/v1/models/sent"
-    assert shared.http.post("/v1/models/sent/predict", json={"instances": [[1, 2, 3]]}).status_code == 200
+    assert (
+        shared.http.post("/v1/models/sent/predict", json={"instances": [[1, 2, 3]]}).status_code
+        == 200
+    )
     again = put(shared, "sent", clf.to_bytes())
     assert (again.status_code, again.json()["type"]) == (409, "/problems/taken")
-    assert shared.http.delete("/v1/models/sent").status_code == 204
+    assert shared.http.delete("/v1/models/sent", params={"confirm": "sent"}).status_code == 204
     assert shared.http.get("/v1/models/sent").status_code == 404
     assert put(shared, "sent", b"").status_code == 422  # the name is free again
 
@@ -38,7 +41,8 @@ def resealed(data: bytes, change) -> bytes:
 
     length = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + length])["__metadata__"]
-    header, arrays = json.loads(metadata["hedgerow"]), load(data)
+    header = json.loads(metadata["hedgerow"])
+    arrays = load(data)
     change(header, arrays)
     made = bytearray(save(arrays, metadata={"digest": NO_DIGEST, "hedgerow": json.dumps(header)}))
     at = made.index(DIGEST + NO_DIGEST.encode()) + len(DIGEST)
@@ -68,7 +72,7 @@ SEEN_AT_ONCE = {
     "another safetensors": lambda data: save({"a": np.zeros(3)}),
     "deep header": lambda data: (60_000).to_bytes(8, "little") + b"[" * 60_000,
 }
-SEEN_BY_THE_WORKER = {
+SEEN_BY_THE_CHECK = {
     "half": lambda data: data[: len(data) // 2],
     "one bit": lambda data: data[:-3] + bytes([data[-3] ^ 1]) + data[-2:],
     "shape": lambda data: resealed(data, other_shape),
@@ -79,7 +83,7 @@ SEEN_BY_THE_WORKER = {
 
 @pytest.mark.parametrize("what", [*SEEN_AT_ONCE, "infinite"])
 def test_what_is_no_sound_model_is_refused(shared, clf, what):
-    answer = put(shared, "hostile", {**SEEN_AT_ONCE, **SEEN_BY_THE_WORKER}[what](clf.to_bytes()))
+    answer = put(shared, "hostile", {**SEEN_AT_ONCE, **SEEN_BY_THE_CHECK}[what](clf.to_bytes()))
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid"), answer.text
     assert shared.http.get("/v1/models/hostile").status_code == 404
     assert str(shared.models) not in answer.text
@@ -87,16 +91,17 @@ def test_what_is_no_sound_model_is_refused(shared, clf, what):
     assert not [path for work in shared.models.glob(".work*") for path in work.iterdir()]
 
 
-@pytest.mark.parametrize("what", SEEN_BY_THE_WORKER)
-def test_the_worker_refuses_what_it_finds(clf, tmp_path, what):
+@pytest.mark.parametrize("what", SEEN_BY_THE_CHECK)
+def test_the_check_refuses_what_it_finds(clf, tmp_path, what):
     file = tmp_path / "model"
-    file.write_bytes(SEEN_BY_THE_WORKER[what](clf.to_bytes()))
+    file.write_bytes(SEEN_BY_THE_CHECK[what](clf.to_bytes()))
     with pytest.raises(InputError, match="the file"):
         check(file)
 
 
 def test_a_class_whose_name_is_too_long_is_refused(tmp_path):
-    file, y = tmp_path / "model", np.array(["up", "x" * 201] * 10)
+    file = tmp_path / "model"
+    y = np.array(["up", "x" * 201] * 10)
     OnlineTransferClassifier("pa").fit(np.random.default_rng(0).normal(size=(20, 2)), y).save(file)
     with pytest.raises(InputError, match="a class of 201 characters"):
         check(file)

@@ -14,13 +14,17 @@ __all__ = ["base", "spark"]
 NO_JAVA = "no Java: apt-get install openjdk-17-jre-headless"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark():
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip(NO_JAVA)
     from hedgerow.spark import session
 
-    quiet = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    quiet = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+    }
     before = signal.getsignal(signal.SIGINT)
     made = session("local[2]", config={**quiet, "spark.driver.host": "127.0.0.1"})
     yield made

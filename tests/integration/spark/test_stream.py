@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from support.spark_streams import FEATURES, INSTANCES, LABELS, Folder, instance, label
 
-from hedgerow import Domain, InputError
+from hedgerow import Domain, InputError, OnlineTransferRegressor
 from hedgerow.fleet import Base
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -30,16 +28,23 @@ def statuses(results):
 def test_predictions_outcomes_and_states_are_those_of_a_plain_loop(spark, base, tmp_path):
     from hedgerow.spark import Columns, metrics, states_of
 
-    folder, data = Folder(tmp_path), {f"k{k}": rows(k, 12) for k in range(5)}
+    folder = Folder(tmp_path)
+    data = {f"k{k}": rows(k, 12) for k in range(5)}
     for batch in range(3):
         at = range(4 * batch, 4 * batch + 4)
         folder.add(
             [instance(key, f"{key}-{i}", X[i], 10 * i) for key, (X, _) in data.items() for i in at],
-            [label(key, f"{key}-{i}", y[i], 10 * i + 1) for key, (_, y) in data.items() for i in at],
+            [
+                label(key, f"{key}-{i}", y[i], 10 * i + 1)
+                for key, (_, y) in data.items()
+                for i in at
+            ],
         )
     found = folder.run(spark, base, columns=Columns(order="t", features=tuple(FEATURES)))
     said = {row.id: row for row in of(found, "prediction")}
-    states = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
+    states = {
+        row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint, base).collect()
+    }
     assert len(found) == 2 * 60
     assert set(states) == set(data)
     mistakes = 0
@@ -59,38 +64,43 @@ def test_predictions_outcomes_and_states_are_those_of_a_plain_loop(spark, base, 
 
 
 @pytest.mark.slow
-def test_labels_late_early_repeated_and_wrong(spark, base, tmp_path):
-    from hedgerow.spark import Columns, Settings
+def test_numbers_and_their_intervals_are_those_of_a_plain_loop(spark, tmp_path):
+    from hedgerow.spark import Columns, metrics, predictions, states_of
 
-    folder, (X, _) = Folder(tmp_path), rows(0, 4)
-    columns, settings = Columns(features=tuple(FEATURES)), Settings(keep_events=2)
-    folder.add([instance("k", f"e{i}", X[i]) for i in range(4)], [label("k", "e9", "up"), label("j", "e0", "up")])
-    folder.add([instance("k", "e0", X[0]), instance("k", "e1", X[3])], [label("k", "e2", "up"), label("k", "e1", None)])
-    folder.add([], [label("k", "e2", "up"), label("k", "e0", "down"), label("k", "e0", "down")])
-    folder.add([], [label("k", "e0", "up"), label("k", "e1", "up"), label("k", "e3", "up")])
-    folder.add([], [label("k", "e2", "up")])
-    found = folder.run(spark, base, columns=columns, settings=settings)
-    got = sorted((row.id, row.status) for row in of(found, "label"))
-    assert got == sorted(
-        [
-            *(("e0", status) for status in ("unknown", "learned", "duplicate", "conflict")),
-            *(("e1", status) for status in ("refused", "learned")),
-            *(("e2", status) for status in ("learned", "duplicate", "unknown")),  # it was kept, then forgotten
-            *(("e3", status) for status in ("learned",)),
-            *(("e9", status) for status in ("unknown",)),
-        ]
-    )
-    repeated = [row for row in of(found, "prediction") if row.status == "repeated"]
-    first = next(row for row in of(found, "prediction") if row.id == "e0" and row.status == "new")
-    assert [(row.id, row.label, row.probability) for row in repeated] == [("e0", first.label, first.probability)]
-    dead = of(found, "dead letter")
-    assert [row.id for row in dead] == ["e1"]
-    assert "was used for another instance" in dead[0].detail
+    (X, _), columns = rows(0, 60), Columns(order="t", features=tuple(FEATURES))
+    y = X @ [1.0, 2.0, 3.0, 4.0]
+    base = Base.fit([Domain("a", X[:40], y[:40])], OnlineTransferRegressor())
+    folder = Folder(tmp_path)
+    member = base.member()
+    told = {}
+    with pytest.raises(
+        InputError, match="'label' is string, the numbers of the base are double; cast it"
+    ):
+        folder.run(spark, base, columns=columns)
+    for at in (range(40, 50), range(50, 60)):
+        asked = [instance("k", f"e{i}", X[i], 10 * i) for i in at]
+        folder.add(asked, [label("k", f"e{i}", float(y[i]), 10 * i + 1) for i in at])
+    folder.run(spark, base, labels=LABELS.replace("label string", "label double"), columns=columns)
+    outside = 0
+    for i in range(40, 60):
+        low, high = member.predict_interval(X[i : i + 1])[0]
+        told[f"e{i}"] = (member.predict_then_learn(X[i : i + 1], y[i : i + 1])[0], low, high)
+        outside += not low <= y[i] <= high
+    streamed = spark.read.parquet(str(tmp_path / "out"))
+    found = {row.id: row for row in predictions(streamed).collect()}
+    assert set(found) == set(told)
+    for id, row in found.items():
+        assert (row.label, row.low, row.high) == pytest.approx(told[id], abs=1e-9)
+        assert row.probability is None
+    assert metrics(streamed).collect()[0].mistakes == outside
+    (state,) = states_of(spark, folder.checkpoint, base).collect()
+    assert bytes(state.state) == member.to_bytes()
 
 
 @pytest.mark.slow
 def test_bad_rows_are_dead_letters_and_the_others_go_on(spark, base, tmp_path):
-    folder, (X, y) = Folder(tmp_path), rows(0, 6)
+    folder = Folder(tmp_path)
+    (X, y) = rows(0, 6)
     wide = "key bigint, id string, v array<double>"
     good = [{"key": 7, "id": f"g{i}", "v": X[i].tolist()} for i in range(3)]
     bad = [
@@ -104,7 +114,9 @@ def test_bad_rows_are_dead_letters_and_the_others_go_on(spark, base, tmp_path):
     from hedgerow.spark import Columns
 
     folder.add([*good, *bad], [label(7, "g0", y[0])])
-    found = folder.run(spark, base, wide, LABELS.replace("key string", "key bigint"), columns=Columns(features="v"))
+    found = folder.run(
+        spark, base, wide, LABELS.replace("key string", "key bigint"), columns=Columns(features="v")
+    )
     assert sorted(row.id for row in of(found, "prediction")) == ["g0", "g1", "g2"]
     assert statuses(found) == {(7, "g0"): "learned"}
     dead = {row.id: (row.key, row.detail) for row in of(found, "dead letter")}
@@ -128,26 +140,35 @@ def test_a_state_of_other_sources_stops_its_key_only(spark, base, tmp_path):
 
     rng = np.random.default_rng(5)
     X, y = rows(0, 8)
-    other = Base.fit([Domain("c", rng.normal(size=(40, 4)), rng.permutation(["up", "down"] * 20))], "hedgerow-linear")
+    other = Base.fit(
+        [Domain("c", rng.normal(size=(40, 4)), rng.permutation(["up", "down"] * 20))],
+        "hedgerow-linear",
+    )
     begun = [
         ("mine", bytearray(base.member().learn(X[:3], y[:3]).to_bytes())),
         ("theirs", bytearray(other.member().learn(X[:3], y[:3]).to_bytes())),
     ]
     states = spark.createDataFrame(begun, "key string, state binary")
     folder = Folder(tmp_path)
-    folder.add([instance(key, "e", X[4]) for key in ("mine", "theirs", "new")], [label("mine", "e", y[4])])
+    folder.add(
+        [instance(key, "e", X[4]) for key in ("mine", "theirs", "new")], [label("mine", "e", y[4])]
+    )
     options = {"columns": Columns(features=tuple(FEATURES))}
     found = folder.run(spark, base, states=states, **options)
     assert sorted(row.key for row in of(found, "prediction")) == ["mine", "new"]
     dead = of(found, "dead letter")
     assert [row.key for row in dead] == ["theirs"]
     assert "key 'theirs': its state belongs to other sources" in dead[0].detail
-    at_end = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
+    at_end = {
+        row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint, base).collect()
+    }
     plain = base.member().learn(X[:3], y[:3]).learn(X[4:5], y[4:5])
     assert at_end["mine"] == plain.to_bytes()
     assert at_end["theirs"] == bytes(begun[1][1])
     folder.add([instance("mine", "f", X[5])], [])
-    again = folder.run(spark, other, states=states, **options)  # the whole checkpoint belongs to other sources now
+    again = folder.run(
+        spark, other, states=states, **options
+    )  # the whole checkpoint belongs to other sources now
     assert [row.key for row in of(again, "dead letter") if row.id == "f"] == ["mine"]
 
 
@@ -162,35 +183,29 @@ def told(*wanted):
 def test_events_without_a_label_expire(spark, base, tmp_path):
     from hedgerow.spark import Columns, Settings, states_of
 
-    folder, (X, _) = Folder(tmp_path), rows(0, 3)
-    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(label_timeout=0.5)}
+    folder = Folder(tmp_path)
+    (X, _) = rows(0, 3)
+    options = {
+        "columns": Columns(features=tuple(FEATURES)),
+        "settings": Settings(label_timeout=0.5),
+    }
     folder.add([instance("k", "a", X[0])], [])
     folder.run(spark, base, until=told("expired"), **options)  # by the timer: no row came
-    state = {row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint).collect()}
+    state = {
+        row.key: bytes(row.state) for row in states_of(spark, folder.checkpoint, base).collect()
+    }
     assert state["k"] == base.member().learn(X[:1], [None]).to_bytes()
     folder.add([], [label("k", "a", "up")])
     folder.run(spark, base, until=told("expired", "expired"), **options)
 
 
-@pytest.mark.slow
-def test_idle_keys_go(spark, base, tmp_path):
-    from hedgerow.spark import Columns, Settings
-
-    folder, (X, _) = Folder(tmp_path), rows(0, 3)
-    options = {"columns": Columns(features=tuple(FEATURES)), "settings": Settings(idle_ttl=1.0)}
-    folder.add([instance("k", "a", X[0])], [])
-    folder.run(spark, base, until=len, **options)
-    time.sleep(1.1)
-    folder.add([], [label("k", "a", "up")])
-    folder.run(spark, base, until=told("unknown"), **options)
-
-
 def test_what_cannot_work_is_refused_before_it_starts(spark, base, tmp_path):
-    from hedgerow.spark import Columns, learn_stream, replay
+    from hedgerow.spark import Columns, SparkSource, learn_stream
 
     folder = Folder(tmp_path)
     columns = Columns(features=tuple(FEATURES))
-    instances, labels = folder.stream(spark, "instances", INSTANCES), folder.stream(spark, "labels", LABELS)
+    instances = folder.stream(spark, "instances", INSTANCES)
+    labels = folder.stream(spark, "labels", LABELS)
     still = spark.createDataFrame([], INSTANCES)
 
     def refused(words, a=instances, b=labels, c=columns):
@@ -199,15 +214,27 @@ def test_what_cannot_work_is_refused_before_it_starts(spark, base, tmp_path):
 
     refused("instances: this is no stream", a=still)
     refused("there is no column 'site' among key, id", c=Columns(key="site"))
-    refused("keys of instances are string, those of labels bigint; cast", b=labels.selectExpr("1L key", "id", "label"))
-    refused("keys are text or whole numbers, 'key' is double", a=instances.selectExpr("1.5D key", "id", "x0"))
+    refused(
+        "keys of instances are string, those of labels bigint; cast",
+        b=labels.selectExpr("1L key", "id", "label"),
+    )
+    refused(
+        "keys are text or whole numbers, 'key' is double",
+        a=instances.selectExpr("1.5D key", "id", "x0"),
+    )
     refused("5 features .*the base has 4; name them", c=Columns())
     refused("the feature 'id' is string; cast it", c=Columns(features=("id", "x0", "x1", "x2")))
     refused("features='x0' is double; give an array", c=Columns(features="x0"))
-    refused("'label' is int, the classes of the base are string; cast it", b=labels.selectExpr("key", "id", "1 label"))
-    refused("the order 'key' is string; give a timestamp", c=Columns(features=tuple(FEATURES), order="key"))
-    with pytest.raises(InputError, match="the history is a stream"):
-        replay(instances, base)
+    refused(
+        "'label' is int, the classes of the base are string; cast it",
+        b=labels.selectExpr("key", "id", "1 label"),
+    )
+    refused(
+        "the order 'key' is string; give a timestamp",
+        c=Columns(features=tuple(FEATURES), order="key"),
+    )
+    with pytest.raises(InputError, match="source 'spark': a stream"):
+        SparkSource(instances, "key")
 
 
 @pytest.mark.slow
@@ -218,27 +245,38 @@ def test_tables_as_they_are_and_a_new_checkpoint_with_other_shards(spark, tmp_pa
 
     table = pd.DataFrame({"city": ["Oslo", "Rome"] * 20, "age": [20.5, 31.0, None, 47.5] * 10})
     base = Base.fit([Domain("a", table, ["up", "down", "down", "up"] * 10)], "hedgerow-linear")
-    cells = [{"city": "Rome", "age": 33.0}, {"age": 20.5}, {"city": "Lima"}, {"city": "Oslo", "age": 1.0}]
+    cells = [
+        {"city": "Rome", "age": 33.0},
+        {"age": 20.5},
+        {"city": "Lima"},
+        {"city": "Oslo", "age": 1.0},
+    ]
     given = [{"key": "k", "id": f"e{i}", "t": 2 * i, **row} for i, row in enumerate(cells)]
-    names, columns = "key string, id string, t bigint, city string, age double", Columns(order="t")
+    names = "key string, id string, t bigint, city string, age double"
+    columns = Columns(order="t")
     first = Folder(tmp_path / "first")
     first.add(given[:3], [label("k", f"e{i}", "up", 2 * i + 1) for i in range(2)])
     found = first.run(spark, base, names, columns=columns, settings=Settings(shards=2))
-    member, said = base.member(), {row.id: row.probability for row in of(found, "prediction")}
+    member = base.member()
+    said = {row.id: row.probability for row in of(found, "prediction")}
     for i in range(3):
         row = pd.DataFrame([{"city": None, "age": None} | cells[i]])
         assert said[f"e{i}"] == pytest.approx(member.predict_proba(row).max(), abs=1e-9)
         if i < 2:
             member.learn(row, ["up"])
-    states = states_of(spark, first.checkpoint).cache()
+    states = states_of(spark, first.checkpoint, base).cache()
     assert [bytes(row.state) for row in states.collect()] == [member.to_bytes()]
     second = Folder(tmp_path / "second")  # the event that waits goes along
     second.add(given[3:], [label("k", "e2", "down", 9), label("k", "e0", "up", 10)])
-    again = second.run(spark, base, names, columns=columns, settings=Settings(shards=3), states=states)
+    again = second.run(
+        spark, base, names, columns=columns, settings=Settings(shards=3), states=states
+    )
     assert statuses(again) == {("k", "e2"): "learned", ("k", "e0"): "duplicate"}
 
 
-def test_another_number_of_shards_is_refused_also_for_keys_whose_shard_had_no_rows(spark, base, tmp_path):
+def test_another_number_of_shards_is_refused_also_for_keys_whose_shard_had_no_rows(
+    spark, base, tmp_path
+):
     from pyspark.errors import StreamingQueryException
 
     from hedgerow.spark import Columns, Settings
@@ -246,11 +284,14 @@ def test_another_number_of_shards_is_refused_also_for_keys_whose_shard_had_no_ro
     moved = "pmod(xxhash64(key), 2) <> pmod(xxhash64(key), 5)"
     key = spark.range(50).selectExpr("concat('k', id) as key").where(moved).first().key
     X, y = rows(1, 2)
-    folder, columns = Folder(tmp_path), Columns(order="t", features=tuple(FEATURES))
+    folder = Folder(tmp_path)
+    columns = Columns(order="t", features=tuple(FEATURES))
     folder.add([instance(key, "a", X[0], 0)], [label(key, "a", y[0], 1)])
     folder.run(spark, base, columns=columns, settings=Settings(shards=2))
     folder.add([instance(key, "b", X[1], 2)], [label(key, "a", y[0], 3)])
     with pytest.raises(StreamingQueryException, match=r"another number of shards.*states_of"):
         folder.run(spark, base, columns=columns, settings=Settings(shards=5))
-    found = folder.run(spark, base, columns=columns, settings=Settings(shards=2))  # as before, nothing is lost
+    found = folder.run(
+        spark, base, columns=columns, settings=Settings(shards=2)
+    )  # as before, nothing is lost
     assert [row.status for row in of(found, "label")] == ["learned", "duplicate"]

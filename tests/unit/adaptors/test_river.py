@@ -15,7 +15,18 @@ from hedgerow import Domain, InputError, OnlineTransferClassifier, OnlineTransfe
 
 pytest.importorskip("river", reason="pip install 'hedgerow[river]'")
 
-from river import base, checks, compose, datasets, drift, ensemble, evaluate, metrics, preprocessing
+from river import (
+    base,
+    checks,
+    compose,
+    datasets,
+    drift,
+    ensemble,
+    evaluate,
+    metrics,
+    preprocessing,
+    stats,
+)
 
 from hedgerow.river import TransferClassifier, TransferRegressor
 
@@ -35,8 +46,8 @@ class OfTwoClasses(TransferClassifier):
 KINDS = {  # what the checks are run on: from nothing, and from a source
     "default": (TransferClassifier, {}),
     "oddm": (TransferClassifier, {"method": "oddm"}),
-    "homotlms, mean": (TransferClassifier, {"method": "homotlms", "missing": "mean"}),
-    "from a source": (OfTwoClasses, {"missing": "mean"}),
+    "homotlms": (TransferClassifier, {"method": "homotlms"}),
+    "from a source": (OfTwoClasses, {}),
 }
 CHECKS = [
     pytest.param(name, i, check.__name__, id=f"{name}: {check.__name__} {i}")
@@ -48,7 +59,9 @@ CHECKS = [
 @functools.cache
 def model_of(name):
     kind, options = KINDS[name]
-    return kind([phishing(list(datasets.Phishing().take(200)))] if "source" in name else (), **options)
+    return kind(
+        [phishing(list(datasets.Phishing().take(200)))] if "source" in name else (), **options
+    )
 
 
 @pytest.mark.parametrize(("name", "i", "check"), CHECKS)
@@ -62,7 +75,11 @@ def test_rivers_checks(name, i, check):
 @pytest.mark.parametrize("name", KINDS)
 def test_no_check_of_river_is_left_out(name):
     model = model_of(name)
-    assert sum(check.values[0] == name for check in CHECKS) == len(list(checks.yield_checks(model))) > 45
+    assert (
+        sum(check.values[0] == name for check in CHECKS)
+        == len(list(checks.yield_checks(model)))
+        > 45
+    )
     assert not model._unit_test_skips()
     assert isinstance(model, base.MiniBatchClassifier)
 
@@ -76,7 +93,13 @@ def task(seed=0, stream=120, **options):
     sources = [Domain(d.name, pd.DataFrame(d.X, columns=NAMES), d.y) for d in made.sources]
     warmup = Domain("t", pd.DataFrame(made.warmup.X, columns=NAMES))
     frame = pd.DataFrame(made.X, columns=NAMES)
-    return sources, warmup, list(zip(frame.to_dict("records"), made.y, strict=True)), frame, pd.Series(made.y)
+    return (
+        sources,
+        warmup,
+        list(zip(frame.to_dict("records"), made.y, strict=True)),
+        frame,
+        pd.Series(made.y),
+    )
 
 
 def walked(model, rows):
@@ -99,7 +122,7 @@ def test_it_is_the_classifier(method):
 
 def test_a_clone_has_the_sources_and_none_of_the_stream():
     sources, warmup, rows, *_ = task()
-    model = TransferClassifier(sources, warmup, missing="mean")
+    model = TransferClassifier(sources, warmup)
     first = walked(model, rows)
     twin = model.clone()
     assert twin.sources is sources
@@ -122,13 +145,12 @@ def test_a_clone_within_a_pipeline_is_not_fitted_again(monkeypatch):
     assert pipeline.clone()["TransferClassifier"].classifier.seen_ == 0
 
 
-@pytest.mark.parametrize("missing", ["zero", "mean"])
 @pytest.mark.parametrize("start", ["sources", "nothing"])
-def test_learn_many_is_learn_one_row_by_row(start, missing):
+def test_learn_many_is_learn_one_row_by_row(start):
     sources, warmup, _rows, frame, y = task(new_classes=2)
     holes = frame.mask(np.random.default_rng(1).random(frame.shape) < 0.2)
     given = (sources, warmup) if start == "sources" else ()
-    one, many = (TransferClassifier(*given, missing=missing, method="homotlms") for _ in range(2))
+    one, many = (TransferClassifier(*given, method="homotlms") for _ in range(2))
     for x, label in zip(holes.to_dict("records"), y, strict=True):
         one.learn_one(x, label)
     for part in np.array_split(np.arange(len(y)), 7):
@@ -139,7 +161,9 @@ def test_learn_many_is_learn_one_row_by_row(start, missing):
         assert one.predict_proba_one(x) == pytest.approx(many.predict_proba_one(x))
     table = many.predict_proba_many(holes)
     assert table.iloc[3].to_dict() == pytest.approx(many.predict_proba_one(holes.iloc[3].to_dict()))
-    assert many.predict_many(holes).tolist() == [many.predict_one(x) for x in holes.to_dict("records")]
+    assert many.predict_many(holes).tolist() == [
+        many.predict_one(x) for x in holes.to_dict("records")
+    ]
 
 
 def test_weights_of_labels():
@@ -167,36 +191,38 @@ def test_before_any_label():
 # -- keys ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_key_is_zero_the_mean_or_refused():
+def test_a_missing_key_is_zero_or_refused():
     sources, warmup, rows, *_ = task()
     x = dict(rows[0][0])
     del x["f2"]
-    zero, mean, refuse = (TransferClassifier(sources, warmup, missing=m) for m in ("zero", "mean", "refuse"))
+    zero, refuse = (TransferClassifier(sources, warmup, missing=m) for m in ("zero", "refuse"))
     assert zero.predict_proba_one(x) == zero.predict_proba_one(x | {"f2": 0.0})
-    assert zero.predict_proba_one(x | {"f2": None}) == zero.predict_proba_one(x | {"f2": float("nan")})
-    average = warmup.X[:, 2].mean()
-    assert mean.predict_proba_one(x) == pytest.approx(mean.predict_proba_one(x | {"f2": average}))
-    mean.learn_one(rows[1][0], rows[1][1])
-    average = (warmup.X[:, 2].sum() + rows[1][0]["f2"]) / (len(warmup) + 1)
-    assert mean.predict_proba_one(x) == pytest.approx(mean.predict_proba_one(x | {"f2": average}))
+    assert zero.predict_proba_one(x | {"f2": None}) == zero.predict_proba_one(
+        x | {"f2": float("nan")}
+    )
     for call in (lambda: refuse.predict_one(x), lambda: refuse.learn_one(x, "c0")):
-        with pytest.raises(InputError, match=r"missing \['f2'\].*missing='zero' or 'mean'"):
+        with pytest.raises(InputError, match=r"missing \['f2'\].*missing='zero'"):
             call()
     assert refuse.classifier.seen_ == 0
 
 
-def test_the_means_of_sources_stand_in_for_those_of_the_target():
-    sources, _, rows, *_ = task()
-    model = TransferClassifier(sources, missing="mean")
-    average = np.vstack([d.X for d in sources])[:, 4].mean()
-    x = {key: value for key, value in rows[0][0].items() if key != "f4"}
-    assert model.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x | {"f4": average}))
+def test_river_fills_a_missing_key_with_its_mean():
+    sources, warmup, rows, *_ = task()
+    filled = preprocessing.StatImputer(*((name, stats.Mean()) for name in NAMES))
+    model = filled | TransferClassifier(sources, warmup)
+    for x, y in rows[:9]:
+        model.learn_one(x, y)
+    x = dict(rows[9][0]) | {"f2": None}
+    average = np.mean([row["f2"] for row, _ in rows[:9]])
+    assert model.predict_proba_one(x) == pytest.approx(model.predict_proba_one(x | {"f2": average}))
 
 
 def test_a_new_key_is_ignored_or_refused():
     sources, warmup, rows, *_ = task()
     x, y = rows[0]
-    ignore, refuse = (TransferClassifier(sources, warmup, new=policy) for policy in ("ignore", "refuse"))
+    ignore, refuse = (
+        TransferClassifier(sources, warmup, new=policy) for policy in ("ignore", "refuse")
+    )
     assert ignore.predict_proba_one(x | {"extra": 3.0}) == ignore.predict_proba_one(x)
     with pytest.raises(InputError, match=r"unexpected \['extra'\].*new='ignore'"):
         refuse.learn_one(x | {"extra": 3.0}, y)
@@ -234,7 +260,7 @@ def test_sources_without_names_are_keyed_by_position():
 def test_what_cannot_be_used_is_refused_and_changes_nothing():
     sources, warmup, _rows, *_ = task()
     for options, message in (
-        ({"missing": "maybe"}, "missing='maybe': use one of zero, mean, refuse"),
+        ({"missing": "maybe"}, "missing='maybe': use one of zero, refuse"),
         ({"new": 1}, "new=1: use one of ignore, refuse"),
         ({"keys": ["a"]}, "leave keys out"),
         ({"method": "od"}, "did you mean"),
@@ -245,7 +271,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing():
         TransferClassifier(OnlineTransferClassifier().fit_domains(sources), warmup)
     with pytest.raises(InputError, match=r"no keys.*in advance"):
         TransferClassifier().learn_one({}, "a")
-    model = TransferClassifier(missing="mean")
+    model = TransferClassifier()
     with pytest.raises(InputError, match="'red' at key 'colour' is no number"):
         model.learn_one({"size": 1.0, "colour": "red"}, "a")
     with pytest.raises(InputError, match=r"\[1.0, 2.0\] at key 'size' is no number"):
@@ -257,7 +283,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing():
         model.learn_many(pd.DataFrame({"size": ["big"]}), pd.Series(["a"]))
     with pytest.raises(InputError, match="weight"):
         model.learn_one({"size": 5.0}, "a", w=-1.0)
-    assert model._keys.stats.mean.tolist() == [1.0]
+    assert model.classifier.seen_ == 1
 
 
 # -- in river's hands -----------------------------------------------------------------------------------------------
@@ -277,14 +303,17 @@ def test_a_model_from_a_file_goes_on_in_river(tmp_path):
 
 def test_a_model_without_sources_keeps_its_keys_in_its_file(tmp_path):
     _, _, rows, frame, y = task()
-    model, batches = TransferClassifier(method="homotlms"), TransferClassifier(method="homotlms")
+    model = TransferClassifier(method="homotlms")
+    batches = TransferClassifier(method="homotlms")
     walked(model, rows)
     batches.learn_many(frame, y)
     for each in (model, batches):
         each.classifier.save(tmp_path / "m.safetensors")
         again = TransferClassifier(OnlineTransferClassifier.load(tmp_path / "m.safetensors"))
         shuffled = dict(reversed(rows[0][0].items()))
-        assert again.predict_proba_one(shuffled) == pytest.approx(model.predict_proba_one(rows[0][0]))
+        assert again.predict_proba_one(shuffled) == pytest.approx(
+            model.predict_proba_one(rows[0][0])
+        )
         assert again.predict_many(frame).tolist() == model.predict_many(frame).tolist()
 
 
@@ -317,12 +346,16 @@ def test_in_a_pipeline_by_rows_and_by_batches():
     walked(made, rows)
     for part in np.array_split(np.arange(len(y)), 4):
         batches.learn_many(frame.iloc[part], y.iloc[part])
-    assert made.predict_proba_one(rows[0][0]) == pytest.approx(batches.predict_proba_one(rows[0][0]))
+    assert made.predict_proba_one(rows[0][0]) == pytest.approx(
+        batches.predict_proba_one(rows[0][0])
+    )
 
 
 def test_in_a_bag():
     sources, warmup, rows, *_ = task()
-    bag = ensemble.ADWINBaggingClassifier(TransferClassifier(sources, warmup, method="homotlms"), n_models=3, seed=1)
+    bag = ensemble.ADWINBaggingClassifier(
+        TransferClassifier(sources, warmup, method="homotlms"), n_models=3, seed=1
+    )
     score = evaluate.progressive_val_score(rows, bag, metrics.Accuracy()).get()
     assert score > 0.7
     assert len({id(m.classifier) for m in bag.models}) == 3
@@ -348,7 +381,9 @@ def test_drift_retraining_goes_back_to_the_sources():
     )
     score = evaluate.progressive_val_score(rows, model, metrics.Accuracy()).get()
     assert score > 0.7
-    assert model.model.classifier.seen_ == len(rows) - 99  # the hundredth row was the first of the model as it is
+    assert (
+        model.model.classifier.seen_ == len(rows) - 99
+    )  # the hundredth row was the first of the model as it is
     assert model.model.classifier.source_names_ == ["s0", "s1"]
 
 
@@ -366,7 +401,7 @@ def test_a_deep_copy_is_independent():
 @functools.cache
 def regressor_of(name):
     rows = list(datasets.TrumpApproval().take(100))
-    return TransferRegressor([phishing(rows)] if name == "from a source" else (), missing="mean")
+    return TransferRegressor([phishing(rows)] if name == "from a source" else ())
 
 
 @pytest.mark.parametrize("name", ["from nothing", "from a source"])
@@ -383,7 +418,8 @@ def test_rivers_checks_of_a_regressor(name):
 def test_it_is_the_regressor():
     rows = list(datasets.TrumpApproval().take(300))
     source = phishing(rows[:150])
-    frame, y = pd.DataFrame([x for x, _ in rows[150:]]), pd.Series([y for _, y in rows[150:]])
+    frame = pd.DataFrame([x for x, _ in rows[150:]])
+    y = pd.Series([y for _, y in rows[150:]])
     reg = OnlineTransferRegressor(coverage=(0.9, 0.5)).fit_domains([source])
     model, block = (TransferRegressor([source], coverage=(0.9, 0.5)) for _ in range(2))
     predictions = []
@@ -393,16 +429,21 @@ def test_it_is_the_regressor():
     np.testing.assert_allclose(predictions, reg.predict_then_learn(frame, y))
     block.learn_many(frame, y)
     np.testing.assert_allclose(block.predict_many(frame), reg.predict(frame))
-    np.testing.assert_allclose(model.predict_interval_one(rows[0][0], 0.5), reg.predict_interval_one(rows[0][0], 0.5))
+    np.testing.assert_allclose(
+        model.predict_interval_one(rows[0][0], 0.5), reg.predict_interval_one(rows[0][0], 0.5)
+    )
     assert model.regressor.weights_.keys() == reg.weights_.keys()
     assert model.clone().regressor.seen_ == 0
-    assert TransferRegressor(reg).predict_one(rows[0][0]) == pytest.approx(reg.predict_one(rows[0][0]))
+    assert TransferRegressor(reg).predict_one(rows[0][0]) == pytest.approx(
+        reg.predict_one(rows[0][0])
+    )
     with pytest.raises(InputError, match="OnlineTransferRegressor"):
         TransferClassifier(reg)
 
 
 @pytest.mark.parametrize(
-    ("kind", "plain"), [(TransferClassifier, OnlineTransferClassifier), (TransferRegressor, OnlineTransferRegressor)]
+    ("kind", "plain"),
+    [(TransferClassifier, OnlineTransferClassifier), (TransferRegressor, OnlineTransferRegressor)],
 )
 def test_rows_of_a_table_are_read_by_the_encoder_of_the_model(kind, plain):
     rng = np.random.default_rng(0)
@@ -415,9 +456,12 @@ def test_rows_of_a_table_are_read_by_the_encoder_of_the_model(kind, plain):
     )
     y = (frame["city"] == "Oslo") * 4.0 + frame["size"].fillna(0)
     y = pd.Series(np.where(y > 1, "a", "b")) if plain is OnlineTransferClassifier else y
-    source, stream, labels = Domain("before", frame[:100], y[:100]), frame[100:].reset_index(drop=True), list(y[100:])
+    source = Domain("before", frame[:100], y[:100])
+    stream = frame[100:].reset_index(drop=True)
+    labels = list(y[100:])
     expected = plain().fit_domains([source])
-    made, given = kind([source], missing="mean"), kind(plain().fit_domains([source]))
+    made = kind([source])
+    given = kind(plain().fit_domains([source]))
     many = made.clone()
     for x, label in zip(stream.to_dict("records"), labels, strict=True):
         assert made.predict_one(x) == given.predict_one(x) == expected.predict_one(x)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hedgerow import InputError, OnlineTransferClassifier
 
-pytest.importorskip("skada", reason="pip install 'hedgerow[skada]'")
+pytest.importorskip("skada", reason="pip install skada")
 
 from skada import make_da_pipeline, metrics, model_selection
 
@@ -34,7 +34,11 @@ def data():
     rng = np.random.default_rng(0)
     domain = np.repeat([1, 2, -3], 60)
     y = rng.integers(0, 3, len(domain))
-    return rng.normal(size=(len(y), 4)) + 3 * np.eye(4)[y] + 0.5 * np.abs(domain)[:, None], y, domain
+    return (
+        rng.normal(size=(len(y), 4)) + 3 * np.eye(4)[y] + 0.5 * np.abs(domain)[:, None],
+        y,
+        domain,
+    )
 
 
 def masked(y, domain):
@@ -45,7 +49,9 @@ def masked(y, domain):
 def test_a_pipeline_as_it_is(data, method):
     X, y, domain = data
     target = domain < 0
-    pipeline = make_da_pipeline(OnlineTransferClassifier(method)).fit(X, masked(y, domain), sample_domain=domain)
+    pipeline = make_da_pipeline(OnlineTransferClassifier(method)).fit(
+        X, masked(y, domain), sample_domain=domain
+    )
     plain = OnlineTransferClassifier(method).fit(X, y, sample_domain=domain)
     inside = pipeline[-1].base_estimator_
     assert inside.source_names_ == plain.source_names_
@@ -55,14 +61,18 @@ def test_a_pipeline_as_it_is(data, method):
         np.testing.assert_array_equal(found, getattr(plain, verb)(X[target]))
         everywhere = getattr(pipeline, verb)(X, sample_domain=domain, allow_source=True)
         np.testing.assert_array_equal(everywhere, getattr(plain, verb)(X))
-    assert pipeline.score(X[target], y[target], sample_domain=domain[target]) == plain.score(X[target], y[target])
+    assert pipeline.score(X[target], y[target], sample_domain=domain[target]) == plain.score(
+        X[target], y[target]
+    )
 
 
 def test_behind_a_scaler_it_still_gets_the_domains(data):
     X, y, domain = data
     pipeline = make_da_pipeline(StandardScaler(), OnlineTransferClassifier())
     pipeline.fit(X, masked(y, domain), sample_domain=domain)
-    plain = OnlineTransferClassifier().fit(StandardScaler().fit_transform(X), y, sample_domain=domain)
+    plain = OnlineTransferClassifier().fit(
+        StandardScaler().fit_transform(X), y, sample_domain=domain
+    )
     np.testing.assert_array_equal(pipeline[-1].base_estimator_.weights_, plain.weights_)
     assert plain.source_names_ == ["1", "2"]
 
@@ -89,18 +99,28 @@ def score(name, model, data):
     return scorer(model, X, masked(y, domain), sample_domain=domain, **labels)
 
 
-@pytest.mark.filterwarnings("ignore:The predicted target domain labels")  # logistic regression's in CircularValidation
+@pytest.mark.filterwarnings(
+    "ignore:The predicted target domain labels"
+)  # logistic regression's in CircularValidation
 @pytest.mark.parametrize("name", SCORERS)
 def test_its_scorers(data, name):
     X, y, domain = data
     weighed = name == "ImportanceWeightedScorer"  # it wants to weigh the score, of whichever model
-    reference, ours = LogisticRegression(), OnlineTransferClassifier()
+    reference = LogisticRegression()
+    ours = OnlineTransferClassifier()
     if weighed:
-        reference, ours = reference.set_score_request(sample_weight=True), ours.set_score_request(sample_weight=True)
+        reference = reference.set_score_request(sample_weight=True)
+        ours = ours.set_score_request(sample_weight=True)
     models = [make_da_pipeline(reference), make_da_pipeline(ours)]
-    bare = OnlineTransferClassifier().set_score_request(sample_weight=True) if weighed else OnlineTransferClassifier()
+    bare = (
+        OnlineTransferClassifier().set_score_request(sample_weight=True)
+        if weighed
+        else OnlineTransferClassifier()
+    )
     models += [] if name in PIPELINES_ONLY else [bare]
-    found = [score(name, model.fit(X, masked(y, domain), sample_domain=domain), data) for model in models]
+    found = [
+        score(name, model.fit(X, masked(y, domain), sample_domain=domain), data) for model in models
+    ]
     assert np.isfinite(found).all()
     assert found[1:] == pytest.approx([found[1]] * (len(found) - 1))
 
@@ -121,15 +141,17 @@ def test_in_cross_validation_and_a_search(data):
     found = cross_validate(pipeline, X, masked(y, domain), cv=folds, params=params,
                            scoring=metrics.PredictionEntropyScorer())  # fmt: skip
     assert np.isfinite(found["test_score"]).all()
-    grid = GridSearchCV(pipeline, {"onlinetransferclassifier__C": [0.1, 5.0]}, cv=folds,
+    grid = GridSearchCV(pipeline, {"onlinetransferclassifier__options__C": [0.1, 5.0]}, cv=folds,
                         scoring=metrics.PredictionEntropyScorer())  # fmt: skip
     grid.fit(X, masked(y, domain), sample_domain=domain)
-    assert grid.best_params_["onlinetransferclassifier__C"] in (0.1, 5.0)
+    assert grid.best_params_["onlinetransferclassifier__options__C"] in (0.1, 5.0)
 
 
 def test_what_it_asks_for_is_kept_in_a_file(data, tmp_path):
     X, y, domain = data
-    clf = OnlineTransferClassifier("homotlms").set_predict_request(sample_domain=False, allow_source=False)
+    clf = OnlineTransferClassifier("homotlms").set_predict_request(
+        sample_domain=False, allow_source=False
+    )
     clf.set_score_request(sample_weight=True).fit(X, y, sample_domain=domain)
     clf.save(tmp_path / "m.safetensors")
     again = OnlineTransferClassifier.load(tmp_path / "m.safetensors")

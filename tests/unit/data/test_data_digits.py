@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from hedgerow.data import load
-from hedgerow.data.digits import SCANNERS, Scanner, deal
+from hedgerow.data import SCANNERS, Scanner, deal, load
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ import pytest
 import scipy.io
 
 from hedgerow.core.errors import DataMissing
-from hedgerow.data import available, load
-from hedgerow.data.catalog import DATA_SETS, Layout, fingerprint, obtain
+from hedgerow.data import DATA_SETS, Layout, available, fingerprint, load, obtain
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -29,8 +28,11 @@ def server(tmp_path):
     """An HTTP server over a folder; `asked` lists the paths it was asked for."""
     folder = tmp_path / "served"
     folder.mkdir()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder)) as running:
-        running.asked, running.folder = [], folder
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=folder)
+    ) as running:
+        running.asked = []
+        running.folder = folder
         running.address = f"http://127.0.0.1:{running.server_port}"
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -49,7 +51,9 @@ def serve_pie(folder):
     files = []
     for i, file in enumerate(DATA_SETS["pie"].layouts[0].files):
         path = folder / file.name
-        scipy.io.savemat(path, {"fea": np.full((3, 2), i, dtype=np.uint8), "gnd": np.array([[1], [2], [3]])})
+        scipy.io.savemat(
+            path, {"fea": np.full((3, 2), i, dtype=np.uint8), "gnd": np.array([[1], [2], [3]])}
+        )
         files.append(replace(file, check=fingerprint(path.read_bytes(), "git-blob")))
     return replace(DATA_SETS["pie"], layouts=(Layout("homotl_oddm", tuple(files)),))
 
@@ -72,7 +76,9 @@ def test_the_real_files_pass_their_checks_and_are_fetched_once(data_dir, server,
 def test_blob_ids_are_checked(server, tmp_path):
     paths = obtain(serve_pie(server.folder), cache=tmp_path / "cache", mirror=server.address + "/")
     assert [path.name for path in paths] == [f"PIE{i}.mat" for i in range(1, 6)]
-    assert sorted(path.name for path in (tmp_path / "cache" / "homotl_oddm").iterdir()) == [path.name for path in paths]
+    assert sorted(path.name for path in (tmp_path / "cache" / "homotl_oddm").iterdir()) == [
+        path.name for path in paths
+    ]
 
 
 def test_a_changed_file_is_refused_and_deleted(server, tmp_path):
@@ -80,7 +86,8 @@ def test_a_changed_file_is_refused_and_deleted(server, tmp_path):
     with (server.folder / "PIE3.mat").open("ab") as stream:
         stream.write(b"!")
     with pytest.raises(
-        DataMissing, match=r"PIE3\.mat is not the published file \(expected git-blob:\w{40}, got git-blob"
+        DataMissing,
+        match=r"PIE3\.mat is not the published file \(expected git-blob:\w{40}, got git-blob",
     ):
         obtain(data_set, cache=tmp_path / "cache", mirror=server.address)
     kept = sorted(path.name for path in (tmp_path / "cache" / "homotl_oddm").iterdir())

@@ -35,7 +35,8 @@ def test_the_published_sizes_and_labels(data_dir, name):
 
 def test_both_forms_of_office_caltech_are_the_same_rows_in_the_same_order(data_dir, tmp_path):
     (tmp_path / "office_caltech10_surf").symlink_to(data_dir / "office_caltech10_surf")
-    authors, surf = load("office-caltech", data_dir), load("office-caltech", tmp_path)
+    authors = load("office-caltech", data_dir)
+    surf = load("office-caltech", tmp_path)
     for name, domain in authors.items():
         assert np.array_equal(domain.X, surf[name].X)
         assert np.array_equal(domain.y, surf[name].y)
@@ -73,10 +74,16 @@ def test_pie_in_the_authors_form_is_preferred_to_the_rebuilt_one(tmp_path):
     for folder in ("homotl_oddm", "pie"):
         (tmp_path / folder).mkdir()
     for pose in ("05", "07", "09", "27", "29"):
-        pixels = {"fea": np.full((2, 1024), 7, dtype=np.uint8), "gnd": np.array([[1], [2]], dtype=np.uint8)}
+        pixels = {
+            "fea": np.full((2, 1024), 7, dtype=np.uint8),
+            "gnd": np.array([[1], [2]], dtype=np.uint8),
+        }
         scipy.io.savemat(tmp_path / "pie" / f"PIE{pose}.mat", pixels)
     assert load("pie", tmp_path)["PIE4"].X.tolist() == [[7.0] * 1024] * 2
-    written = [write_authors_file(tmp_path / "homotl_oddm" / f"PIE{i}.mat", 6, i, 1024) for i in range(1, 6)]
+    written = [
+        write_authors_file(tmp_path / "homotl_oddm" / f"PIE{i}.mat", 6, i, 1024)
+        for i in range(1, 6)
+    ]
     for domain, (data, order) in zip(load("pie", tmp_path).values(), written, strict=True):
         assert np.array_equal(domain.X, data[:, 1:])
         assert np.array_equal(domain.y, data[:, 0])
@@ -94,7 +101,9 @@ def test_files_may_lie_in_the_named_folder_itself(tmp_path):
 
 
 def test_files_of_another_set_with_the_same_names_are_refused(data_dir):
-    with pytest.raises(DataMissing, match=r"amazon\.mat has 800 features, office-googlenet has 1024"):
+    with pytest.raises(
+        DataMissing, match=r"amazon\.mat has 800 features, office-googlenet has 1024"
+    ):
         load("office-googlenet", data_dir / "homotl_oddm")
 
 
@@ -116,7 +125,9 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path, monkeypatch, by_argumen
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(InputError, match=r"unknown data set 'ofice-caltech'; did you mean 'office-caltech'\?"):
+    with pytest.raises(
+        InputError, match=r"unknown data set 'ofice-caltech'; did you mean 'office-caltech'\?"
+    ):
         load("ofice-caltech")
 
 

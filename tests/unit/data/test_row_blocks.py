@@ -18,7 +18,7 @@ def test_every_format_says_the_same_and_goes_on_where_it_was(tmp_path):
     table = as_table()
     expected = np.column_stack([table["a"].to_numpy(), table["b"].to_numpy()])
     paths = write_all(tmp_path, table)
-    assert len(paths) == 14
+    assert len(paths) == 11
     for path in paths:
         found = blocks(path, size=8)
         assert [len(block[0]) for block in found] == [8] * 6 + [2], path
@@ -38,7 +38,8 @@ def test_every_format_says_the_same_and_goes_on_where_it_was(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "ipc"])
 def test_bad_rows_of_a_typed_table_are_named_as_those_of_text(tmp_path, suffix):
-    nan, inf = float("nan"), float("inf")
+    nan = float("nan")
+    inf = float("inf")
     table = pa.table({
         "a": pa.array([1, None, 3, 4, 5, 6], pa.int32()), "b": [1.0, 2, nan, inf, 5, 6],
         "y": ["0", "1", "2", "0", "seven", None], "id": ["u", "v", "w", "x", "y", "z"],
@@ -47,7 +48,9 @@ def test_bad_rows_of_a_typed_table_are_named_as_those_of_text(tmp_path, suffix):
     if suffix == "parquet":
         parquet.write_table(table, path)
     else:
-        with (pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream)(str(path), table.schema) as out:
+        with (pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream)(
+            str(path), table.schema
+        ) as out:
             out.write_table(table)
     [block] = open_rows(str(path), WANTED)
     assert (block.X.tolist(), block.labels, block.ids) == ([[1, 1], [6, 6]], [0, None], ["u", "z"])
@@ -64,14 +67,22 @@ def test_bad_rows_of_a_typed_table_are_named_as_those_of_text(tmp_path, suffix):
 def test_a_typed_column_of_nothing_but_nulls(tmp_path):
     names = {"a": [1, 2], "b": [True, False], "id": pa.array(["u", "v"]).dictionary_encode()}
     for kind in (pa.null(), pa.int8(), pa.string()):
-        parquet.write_table(pa.table(names | {"y": pa.array([None, None], kind)}), tmp_path / "t.parquet")
+        parquet.write_table(
+            pa.table(names | {"y": pa.array([None, None], kind)}), tmp_path / "t.parquet"
+        )
         [block] = open_rows(str(tmp_path / "t.parquet"), WANTED)
-        assert (block.X.tolist(), block.labels, block.ids) == ([[1, 1], [2, 0]], [None, None], ["u", "v"])
+        assert (block.X.tolist(), block.labels, block.ids) == (
+            [[1, 1], [2, 0]],
+            [None, None],
+            ["u", "v"],
+        )
 
 
 def test_a_typed_table_with_the_wrong_columns_is_refused(tmp_path):
     path = tmp_path / "t.parquet"
-    parquet.write_table(pa.table({"a": [None, "red"], "b": [1, 2], "y": [[1], [2]], "id": ["u", "v"]}), path)
+    parquet.write_table(
+        pa.table({"a": [None, "red"], "b": [1, 2], "y": [[1], [2]], "id": ["u", "v"]}), path
+    )
     with pytest.raises(InputError, match=r"t.parquet: row 2, column 'a': 'red' is not a number"):
         open_rows(str(path), WANTED)
     with pytest.raises(InputError, match="the label column 'y' holds list"):
@@ -88,7 +99,11 @@ def test_ids_are_text_and_never_empty(tmp_path):
     [block] = open_rows(str(tmp_path / "t.csv"), WANTED)
     assert (block.ids, block.rows.tolist(), block.lines.tolist()) == (["07", "8"], [1, 2], [2, 4])
     [bad] = block.bad
-    assert (bad.line, bad.reason, bad.text) == (3, "column 'id': missing value; every row needs an id", "1,2,0, ")
+    assert (bad.line, bad.reason, bad.text) == (
+        3,
+        "column 'id': missing value; every row needs an id",
+        "1,2,0, ",
+    )
 
 
 def test_a_label_that_comes_later_keeps_its_place(tmp_path):
@@ -118,7 +133,11 @@ def test_a_label_that_comes_later_keeps_its_place(tmp_path):
 def test_a_file_of_ids_and_labels_alone(tmp_path, name):
     write_all(tmp_path, as_table(5))
     [block] = open_rows(str(tmp_path / name), Wanted(0, [], "y", [0, 1, 2], id="id"))
-    assert (block.X.shape, block.ids, len(block.labels or [])) == ((5, 0), ["r0", "r1", "r2", "r3", "r4"], 5)
+    assert (block.X.shape, block.ids, len(block.labels or [])) == (
+        (5, 0),
+        ["r0", "r1", "r2", "r3", "r4"],
+        5,
+    )
     assert block.late == []
 
 

@@ -74,9 +74,13 @@ def test_inputs_that_mean_no_files_are_refused(tmp_path):
 
 def test_columns_that_differ_between_files_are_named_with_both(tmp_path):
     folder = days(tmp_path / "d", "a,b,y,id\n1,2,0,u\n", "a,c,y,id\n3,4,0,v\n")
-    with pytest.raises(InputError, match=r"day-1.csv: column 'b' is missing.*the first file is .*day-0.csv"):
+    with pytest.raises(
+        InputError, match=r"day-1.csv: column 'b' is missing.*the first file is .*day-0.csv"
+    ):
         blocks(folder)
-    with pytest.raises(InputError, match=r"day-1.csv: column 'b' is missing.*the first file is .*day-0.csv"):
+    with pytest.raises(
+        InputError, match=r"day-1.csv: column 'b' is missing.*the first file is .*day-0.csv"
+    ):
         blocks(folder, Wanted(2, None, "y", [0], id="id"))
 
 
@@ -96,7 +100,8 @@ def test_damaged_files_are_named(tmp_path):
 
 
 def test_a_stream_is_known_again_when_it_has_grown(tmp_path):
-    path, other = tmp_path / "t.csv", tmp_path / "u.csv"
+    path = tmp_path / "t.csv"
+    other = tmp_path / "u.csv"
     path.write_text("a,b,y,id\n1,2,0,u")
     other.write_text("a,b,y,id\n1,3,0,u\n")
     with open_rows(str(path), WANTED) as source:
@@ -131,7 +136,9 @@ def test_an_input_that_is_shorter_now_is_refused(tmp_path):
 def test_text_is_read_without_pyarrow(tmp_path):
     """In a process of its own, in which pyarrow cannot be imported."""
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b,y,id\n1,2,0,u\n3,4,1,v\n"))
-    (tmp_path / "t.jsonl").write_text('{"a": 1, "b": 2, "y": 0, "id": "u"}\n{"a": 3, "b": 4, "y": 1, "id": "v"}\n')
+    (tmp_path / "t.jsonl").write_text(
+        '{"a": 1, "b": 2, "y": 0, "id": "u"}\n{"a": 3, "b": 4, "y": 1, "id": "v"}\n'
+    )
     script = """if True:
         import sys
         sys.modules["pyarrow"] = sys.modules["orjson"] = None
@@ -150,9 +157,11 @@ def test_text_is_read_without_pyarrow(tmp_path):
             print(error)
     """
     (tmp_path / "t.parquet").write_bytes(b"?")
-    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+    )
     rows = "[[1.0, 2.0], [3.0, 4.0]] [0, 1] ['u', 'v']"
-    line = b'{"row": 1, "line": 2, "prediction": "p", "probability": 1.0}\n'
+    line = b'{"row":1,"line":2,"prediction":"p","probability":1.0}\n'
     missing = "'pyarrow' is needed here and not installed: pip install 'hedgerow[files]'"
     assert done.stdout.splitlines() == [rows, rows, "['u', 'v']", str(line), missing]
 
@@ -169,7 +178,9 @@ def test_reading_and_writing_does_not_import_pandas(tmp_path):
                                  labels=["p"] * len(block.rows), ids=block.ids, proba=True)
         print("pyarrow" in sys.modules, "pandas" in sys.modules)
     """
-    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "True False\n"
 
 

@@ -16,7 +16,25 @@ from hedgerow.data import read
 from hedgerow.rows import readers
 
 NUMBERS = [
-    *("1", "-2.5", " 3 ", "1e3", "+4", "0", "-0", "-0.0", "1_000", "nan", "inf", "", "x", "1e999", "+-1", ".5", "5."),
+    *(
+        "1",
+        "-2.5",
+        " 3 ",
+        "1e3",
+        "+4",
+        "0",
+        "-0",
+        "-0.0",
+        "1_000",
+        "nan",
+        "inf",
+        "",
+        "x",
+        "1e999",
+        "+-1",
+        ".5",
+        "5.",
+    ),
     *("9007199254740993", "0.1", "1e-400", "\u0663", "\x1f1", "\xff", "1\x00"),
     *('"7"', '"8', '8"', '"a,b"', '"1\n2"'),
 ]
@@ -38,7 +56,9 @@ def messy_csv():
         st.integers(0, 99),
     )
     cells = map(st.sampled_from, (NUMBERS, NUMBERS, LABELS, IDS, NOTES))
-    messy = st.builds(lambda row, end: ",".join(row) + end, st.tuples(*cells), st.sampled_from(ENDS))
+    messy = st.builds(
+        lambda row, end: ",".join(row) + end, st.tuples(*cells), st.sampled_from(ENDS)
+    )
     quoted = st.builds(
         lambda a, y, i, note: f'{a},"{a}","{y}","{i}",{note}\n',
         st.integers(-5, 5),
@@ -46,7 +66,9 @@ def messy_csv():
         st.sampled_from(["u", " v ", "a,b", "", 'q""q', "w\u00e9"]),
         st.sampled_from(QUOTED),
     )
-    plain_text = st.lists(good, max_size=12).map("".join) | st.lists(quoted, max_size=5).map("".join)
+    plain_text = st.lists(good, max_size=12).map("".join) | st.lists(quoted, max_size=5).map(
+        "".join
+    )
     return st.lists(plain_text | messy | good, max_size=12).map("".join)
 
 
@@ -75,8 +97,33 @@ def test_blocks_of_csv_are_read_as_line_by_line(tmp_path_factory, text, size, ma
 
 VALUES = ["1", "-2.5", "1e3", "0", "-0", "-0.0", "NaN", "Infinity", "1e999", "null", '"1"', '"x"', "true", "[1]", "{}",
           "9007199254740993", "12345678901234567890", "0.1", "01", "1."]  # fmt: skip
-JSON_LABELS = ["0", "1", "2", '"1"', "null", "7", "1.0", '"x"', '"\xff"', '"\\ud800"', "true", "[1]"]
-JSON_IDS = ['"u"', "7", '" v "', '""', "null", "1.5", "true", '"\xff"', '"w\u00e9"', '"{"', '"a\\"b"']
+JSON_LABELS = [
+    "0",
+    "1",
+    "2",
+    '"1"',
+    "null",
+    "7",
+    "1.0",
+    '"x"',
+    '"\xff"',
+    '"\\ud800"',
+    "true",
+    "[1]",
+]
+JSON_IDS = [
+    '"u"',
+    "7",
+    '" v "',
+    '""',
+    "null",
+    "1.5",
+    "true",
+    '"\xff"',
+    '"w\u00e9"',
+    '"{"',
+    '"a\\"b"',
+]
 
 
 JSON_ENDS = ["}\n", "}\n", "}\r\n", "}\r", "} {}\n", "\n", "}\n\n"]
@@ -90,17 +137,30 @@ def messy_json():
         st.integers(0, 2),
         st.integers(0, 99),
     )
-    late = st.builds(lambda y, i: f'{{"id": {i}, "y": {y}}}\n', st.sampled_from(JSON_LABELS), st.sampled_from(JSON_IDS))
+    late = st.builds(
+        lambda y, i: f'{{"id": {i}, "y": {y}}}\n',
+        st.sampled_from(JSON_LABELS),
+        st.sampled_from(JSON_IDS),
+    )
     columns = {"a": VALUES, "b": VALUES, "y": JSON_LABELS, "id": JSON_IDS, "c": VALUES}
-    pairs = (st.sampled_from([f'"{name}":{value}' for value in values]) for name, values in columns.items())
+    pairs = (
+        st.sampled_from([f'"{name}":{value}' for value in values])
+        for name, values in columns.items()
+    )
     messy = st.builds(
-        lambda some, skip, end: "{" + ",".join(pair for i, pair in enumerate(some) if i != skip) + end,
+        lambda some, skip, end: (
+            "{" + ",".join(pair for i, pair in enumerate(some) if i != skip) + end
+        ),
         st.tuples(*pairs),
         st.integers(0, 6),
         st.sampled_from(JSON_ENDS),
     )
-    other = st.sampled_from(["[1, 2]\n", "\n", "7\n", '{"a":1,"a":2,"b":3,"y":1,"id":"u"}\n', "\ufeff{}\n"])
-    return st.lists(st.lists(good, max_size=8).map("".join) | good | late | messy | other, max_size=10).map("".join)
+    other = st.sampled_from(
+        ["[1, 2]\n", "\n", "7\n", '{"a":1,"a":2,"b":3,"y":1,"id":"u"}\n', "\ufeff{}\n"]
+    )
+    return st.lists(
+        st.lists(good, max_size=8).map("".join) | good | late | messy | other, max_size=10
+    ).map("".join)
 
 
 @law(400)
@@ -119,7 +179,11 @@ def test_json_is_read_the_same_with_orjson_and_without(tmp_path_factory, text, s
 
 def together(found: list[tuple]) -> tuple:
     """What all blocks say together."""
-    rows = [(*pair, block[3][i], block[4][i]) for block in found for i, pair in enumerate(zip(*block[:2], strict=True))]
+    rows = [
+        (*pair, block[3][i], block[4][i])
+        for block in found
+        for i, pair in enumerate(zip(*block[:2], strict=True))
+    ]
     return (
         rows,
         b"".join(block[2][0] for block in found),
@@ -153,7 +217,8 @@ def test_one_bad_row_does_not_make_the_others_slow(tmp_path):
     rows = [f"{i},{i / 7},{i % 3},r{i}\n" for i in range(5000)]
     rows[3210] = "1,x,0,r\n"
     (tmp_path / "t.csv").write_text("a,b,y,id\n" + "".join(rows))
-    read, careful = readers.CsvReader._careful, []
+    read = readers.CsvReader._careful
+    careful = []
 
     def counted(self, first, last):
         careful.append(last - first)

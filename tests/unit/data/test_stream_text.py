@@ -58,7 +58,9 @@ class Rows:
         for block in self.source:
             labels = block.labels or [None] * len(block.X)
             parts = zip(block.rows, block.lines, block.X, labels, strict=True)
-            found: list[Instance | BadRow] = [Instance(int(row), int(line), x, label) for row, line, x, label in parts]
+            found: list[Instance | BadRow] = [
+                Instance(int(row), int(line), x, label) for row, line, x, label in parts
+            ]
             found += [BadRow(bad.line, bad.reason) for bad in block.bad]
             yield from sorted(found, key=lambda item: item.line)
 
@@ -195,12 +197,18 @@ def test_a_quote_that_is_not_closed_swallows_nothing() -> None:
     for note in ('"open,0\n', '"open\n', '"open "" twice,0\n', '"closed late"",0\n'):
         lines = ["a,b,note,y\n", *good[:8], "1,2," + note, *good[8:]]
         rows = list(Rows(lines, NAMED, "csv"))
-        assert [(row.line, isinstance(row, BadRow)) for row in rows] == [(i, i == 10) for i in range(2, 503)]
+        assert [(row.line, isinstance(row, BadRow)) for row in rows] == [
+            (i, i == 10) for i in range(2, 503)
+        ]
 
 
 def test_two_lines_with_one_quote_each_cost_two_rows() -> None:
     between = ["3,4,1\n"] * 9
-    for opened, closed in (('1,"2,0\n', '5,6",1\n'), ('"1,2,0\n', '5",6,1\n'), ('1,2,"0\n', '5,6,1"\n')):
+    for opened, closed in (
+        ('1,"2,0\n', '5,6",1\n'),
+        ('"1,2,0\n', '5",6,1\n'),
+        ('1,2,"0\n', '5,6,1"\n'),
+    ):
         rows = list(Rows(["a,b,y\n", "1,2,0\n", opened, *between, closed, "7,8,1\n"], NAMED, "csv"))
         assert [row.line for row in rows if isinstance(row, BadRow)] == [3, 13]
         assert [row.line for row in rows] == list(range(2, 15))
@@ -208,7 +216,10 @@ def test_two_lines_with_one_quote_each_cost_two_rows() -> None:
 
 def test_a_bad_number_beside_a_quoted_line_break_is_one_bad_row() -> None:
     lines = ["a,b,note,y\n", '1,x,"two\n', 'lines",0\n', "3,4,x,1\n"]
-    assert [(row.line, isinstance(row, BadRow)) for row in Rows(lines, NAMED, "csv")] == [(2, True), (4, False)]
+    assert [(row.line, isinstance(row, BadRow)) for row in Rows(lines, NAMED, "csv")] == [
+        (2, True),
+        (4, False),
+    ]
 
 
 def test_a_field_may_span_lines_up_to_the_limit() -> None:
@@ -270,7 +281,10 @@ def test_a_large_whole_label_is_not_rounded() -> None:
 def test_the_time_to_read_is_linear_in_the_columns(format: str) -> None:
     def seconds(width: int) -> float:
         names = [f"column {i}" for i in range(width)]
-        values = [*names, *(f"other {i}" for i in range(width))]  # as many that the model does not know
+        values = [
+            *names,
+            *(f"other {i}" for i in range(width)),
+        ]  # as many that the model does not know
         if format == "csv":
             lines = [",".join(values), ",".join(["1"] * len(values))]
         else:
@@ -282,7 +296,9 @@ def test_the_time_to_read_is_linear_in_the_columns(format: str) -> None:
         return time.process_time() - began
 
     small, large = (min(seconds(width) for _ in range(5)) for width in (2_000, 40_000))
-    assert large < 100 * small  # 20 times the columns: about 20 times the work, 400 if every name looks at every other
+    assert (
+        large < 100 * small
+    )  # 20 times the columns: about 20 times the work, 400 if every name looks at every other
 
 
 def test_rows_are_read_one_at_a_time() -> None:
@@ -313,7 +329,9 @@ def test_rows_are_read_one_at_a_time() -> None:
         (np.array(["a"]), float("nan"), None),
     ],
 )
-def test_labels_take_the_type_of_the_classes(classes: np.ndarray, value: object, label: object) -> None:
+def test_labels_take_the_type_of_the_classes(
+    classes: np.ndarray, value: object, label: object
+) -> None:
     read = label_reader(classes)(value)
     assert read == label
     assert type(read) is type(label)

@@ -35,7 +35,9 @@ def test_no_reader_takes_for_a_number_what_is_none(tmp_path, text):
         found = blocks(tmp_path / name, wanted)
         assert [len(block[5]) for block in found] == [20]
         assert [len(block[0]) for block in found] == [40]
-    parquet.write_table(pa.table({"a": [a for a, _ in rows], "y": [y for _, y in rows]}), tmp_path / "t.parquet")
+    parquet.write_table(
+        pa.table({"a": [a for a, _ in rows], "y": [y for _, y in rows]}), tmp_path / "t.parquet"
+    )
     for name in ("t.csv", "t.jsonl", "t.parquet"):  # as a source: a column that is not all numbers
         column = read(tmp_path / name, label="y").X.column("a")
         assert column.dtype == object or text == "", name  # an empty cell is a gap among numbers
@@ -46,7 +48,9 @@ def test_a_label_that_is_no_number_stays_text(tmp_path, label):
     (tmp_path / "t.csv").write_text(f"a,y\n1,{label}\n2,2\n")
     assert read(tmp_path / "t.csv", label="y").y.tolist() == [label, "2"]
     [block] = blocks(tmp_path / "t.csv", Wanted(1, ["a"], "y", [2, 10]))
-    assert [bad.reason for bad in block[5]] == [f"label {label!r} is not a number, as the model's labels are"]
+    assert [bad.reason for bad in block[5]] == [
+        f"label {label!r} is not a number, as the model's labels are"
+    ]
 
 
 def test_white_space_of_any_kind_may_stand_around_a_number():
@@ -74,7 +78,9 @@ def test_a_column_of_time_and_a_feature_read_the_same_dates(form):
     clf = OnlineTransferClassifier("pa").fit_domains([Domain("a", table, ["x", "y"] * 20)])
     column = clf.table_.used[0]
     read_as = DAY_FIRST if form == "%d/%m/%Y" else MONTH_FIRST
-    written = datetime.fromisoformat(dates[1]) if form == "iso" else datetime.strptime(dates[1], form)
+    written = (
+        datetime.fromisoformat(dates[1]) if form == "iso" else datetime.strptime(dates[1], form)
+    )
     assert (column.form, moment(dates[1], read_as)) == (read_as, column.start)
     assert column.start == written.replace(tzinfo=UTC).timestamp()
 
@@ -86,14 +92,19 @@ def test_dates_are_in_the_usual_digits():
         order_in_time(["2024-03-02", "\u0662\u0660\u0662\u0664-03-01"], "t", "x.csv")
 
 
-E, E_MARK = "\u00e9t\u00e9", unicodedata.normalize("NFD", "\u00e9t\u00e9")
+E = "\u00e9t\u00e9"
+E_MARK = unicodedata.normalize("NFD", "\u00e9t\u00e9")
 
 
 def files_with(folder, name, label):
     """A table whose column and label are spelled so, in three formats."""
     rows = [{name: float(i), "b": 1.0, "y": label if i % 2 else "x"} for i in range(40)]
-    (folder / "t.csv").write_text(f"{name},b,y\n" + "".join(f"{r[name]},{r['b']},{r['y']}\n" for r in rows))
-    (folder / "t.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    (folder / "t.csv").write_text(
+        f"{name},b,y\n" + "".join(f"{r[name]},{r['b']},{r['y']}\n" for r in rows)
+    )
+    (folder / "t.jsonl").write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    )
     parquet.write_table(pa.Table.from_pylist(rows), folder / "t.parquet")
     return [folder / "t.csv", folder / "t.jsonl", folder / "t.parquet"]
 
@@ -106,7 +117,11 @@ def test_an_accent_is_one_name_however_it_was_typed(tmp_path, known, written):
         domain = read(path, label="y")
         assert (domain.feature_names, set(domain.y.tolist())) == ((E, "b"), {E, "x"})
         [block] = blocks(path, Wanted(2, [known, "b"], "y", [known, "x"], new_classes=False))
-        assert (block[1][0], set(block[3]), block[5]) == (1 if path.suffix != ".csv" else 2, {known, "x"}, [])
+        assert (block[1][0], set(block[3]), block[5]) == (
+            1 if path.suffix != ".csv" else 2,
+            {known, "x"},
+            [],
+        )
         [block] = blocks(path, Wanted(1, ["b"], known, None))
         assert block[3][:2] in ([0.0, 1.0], ["0.0", "1.0"])
 
@@ -119,7 +134,9 @@ def test_a_table_fitted_in_memory_is_found_in_files_of_either_form(tmp_path, wri
     table = pd.DataFrame({E_MARK: words, "b": np.arange(40) % 3 + 0.5})
     clf = OnlineTransferClassifier("pa").fit_domains([Domain("a", table, ["x", "y"] * 20)])
     (tmp_path / "t.csv").write_text(f"{written},b\nred,1.5\nblue,0.5\n")
-    (tmp_path / "t.jsonl").write_text(f'{{"{written}": "red", "b": 1.5}}\n{{"{written}": "blue", "b": 0.5}}\n')
+    (tmp_path / "t.jsonl").write_text(
+        f'{{"{written}": "red", "b": 1.5}}\n{{"{written}": "blue", "b": 0.5}}\n'
+    )
     for name in ("t.csv", "t.jsonl"):
         [block] = blocks(tmp_path / name, Wanted(clf.table_.width, None, None, table=clf.table_))
         rows = clf.as_matrix([{E_MARK: "red", "b": 1.5}, {E_MARK: "blue", "b": 0.5}])

@@ -15,12 +15,15 @@ from hedgerow.fleet import Base, Fleet
 
 SMALL = 20_000  # bytes: keys have to leave all the time
 CITIES = ("Oslo", "Bodø", "Tromsø", None)  # one that no source has, and gaps
-ROWS, KEYS = 240, 9
+ROWS = 240
+KEYS = 9
 
 
 def sources():
     tables = [messy(80, 0), messy(70, 1, 3.0)]
-    return [Domain(f"shop {i}", t.drop(columns="bought"), t["bought"]) for i, t in enumerate(tables)]
+    return [
+        Domain(f"shop {i}", t.drop(columns="bought"), t["bought"]) for i, t in enumerate(tables)
+    ]
 
 
 def stream(seed=2):
@@ -43,11 +46,18 @@ def fitted(method, options):
 
 def own_models(clf, keys):
     data = clf.to_bytes()
-    return {key: OnlineTransferClassifier.from_bytes(data, constants=clf.constants_) for key in keys}
+    return {
+        key: OnlineTransferClassifier.from_bytes(data, constants=clf.constants_) for key in keys
+    }
 
 
 def batches(seed=0):
-    return [slice(a, b) for a, b in pairwise(np.unique([0, *np.random.default_rng(seed).integers(0, ROWS, 7), ROWS]))]
+    return [
+        slice(a, b)
+        for a, b in pairwise(
+            np.unique([0, *np.random.default_rng(seed).integers(0, ROWS, 7), ROWS])
+        )
+    ]
 
 
 OPTIONS = {
@@ -68,15 +78,22 @@ def test_equal_to_models_of_their_own(method, options, tmp_path):
     fleet = Fleet(clf, path=tmp_path / "fleet")
     evicted = 0
     for i, rows in enumerate(batches()):
-        some, X, labels, w = keys[rows], table[rows], y[rows], weights[rows]
+        some = keys[rows]
+        X = table[rows]
+        labels = y[rows]
+        w = weights[rows]
         fleet._holder.limit = SMALL
         before = fleet.predict_proba(some, X)
         for j, key in enumerate(some):
-            np.testing.assert_allclose(before[j], own[key].predict_proba(X[j : j + 1])[0], atol=1e-9)
+            np.testing.assert_allclose(
+                before[j], own[key].predict_proba(X[j : j + 1])[0], atol=1e-9
+            )
         said = fleet.predict_then_learn(some, X, labels, w)
         for key in set(some):
             at = [j for j, k in enumerate(some) if k == key]
-            assert [said[j] for j in at] == own[key].predict_then_learn(X.iloc[at], labels[at], w[at]).tolist()
+            assert [said[j] for j in at] == own[key].predict_then_learn(
+                X.iloc[at], labels[at], w[at]
+            ).tolist()
         if i == 3:  # go on from disk
             evicted = fleet.stats()["evicted"]
             fleet.close()
@@ -85,7 +102,9 @@ def test_equal_to_models_of_their_own(method, options, tmp_path):
     assert fleet.stats()["evicted"]
     for key in set(keys):
         assert (fleet[key].seen_, fleet[key].mistakes_) == (own[key].seen_, own[key].mistakes_)
-        np.testing.assert_allclose(fleet[key].predict_proba(table[:9]), own[key].predict_proba(table[:9]), atol=1e-9)
+        np.testing.assert_allclose(
+            fleet[key].predict_proba(table[:9]), own[key].predict_proba(table[:9]), atol=1e-9
+        )
     fleet.close()
 
 
@@ -112,12 +131,16 @@ def test_a_hot_key_is_the_same_however_its_rows_are_cut():
             other.learn(["a"], table[i : i + 1], labelled[i : i + 1])
         assert one.stats()["light"] == other.stats()["light"] == 1
         np.testing.assert_allclose(
-            one.predict_proba(["a"] * 9, table[40:49]), other.predict_proba(["a"] * 9, table[40:49]), atol=1e-10
+            one.predict_proba(["a"] * 9, table[40:49]),
+            other.predict_proba(["a"] * 9, table[40:49]),
+            atol=1e-10,
         )
 
 
 def test_the_rows_of_a_key_are_stored_as_single_numbers_where_that_loses_nothing():
-    table = pd.DataFrame({"age": [30.0, None, 41.0, 52.0] * 9, "city": ["Oslo", "Bergen", None, "Oslo"] * 9})
+    table = pd.DataFrame(
+        {"age": [30.0, None, 41.0, 52.0] * 9, "city": ["Oslo", "Bergen", None, "Oslo"] * 9}
+    )
     source = Domain("a", table, ["x", "y", "x", "x"] * 9)
     with Fleet([source], "hedgerow-linear") as fleet:
         fleet.learn(["k"] * 36, table, ["x", "y", "x", "x"] * 9)
@@ -142,18 +165,25 @@ def test_a_key_of_other_words_is_refused_though_its_numbers_are_the_same():
 def test_a_bad_cell_costs_its_row_alone(form):
     """As a NaN does in a fleet of numbers; without `dead_letters` nothing is learned."""
     table, y, keys = stream()
-    table, keys = table[:30].astype(object), ["a", "b", "c"] * 10
+    table = table[:30].astype(object)
+    keys = ["a", "b", "c"] * 10
     labelled = np.array([label or "no" for label in y[:30]])
     spoiled = table.copy()
-    spoiled.loc[4, "age"], spoiled.loc[17, "when"], spoiled.loc[17, "age"] = "old", "soon", "older"
+    spoiled.loc[4, "age"] = "old"
+    spoiled.loc[17, "when"] = "soon"
+    spoiled.loc[17, "age"] = "older"
     keys[21] = 1.5
     good = [i for i in range(30) if i not in (4, 17, 21)]
     given = spoiled if form == "table" else spoiled.to_dict("records")
     with Fleet(fitted("hedgerow-linear", {})) as one, Fleet(one.base) as other:
         letters = []
-        said = one.predict_then_learn(keys, given, labelled, np.arange(1, 31) / 30, dead_letters=letters)
+        said = one.predict_then_learn(
+            keys, given, labelled, np.arange(1, 31) / 30, dead_letters=letters
+        )
         kept = [keys[i] for i in good]
-        expected = other.predict_then_learn(kept, table.iloc[good], labelled[good], np.arange(1, 31)[good] / 30)
+        expected = other.predict_then_learn(
+            kept, table.iloc[good], labelled[good], np.arange(1, 31)[good] / 30
+        )
         assert [said[i] for i in good] == expected.tolist()
         assert [said[i] for i in (4, 17, 21)] == [None] * 3
         found = {letter.row: (letter.key, letter.reason) for letter in letters}

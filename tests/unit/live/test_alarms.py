@@ -13,7 +13,8 @@ from hedgerow import OnlineTransferClassifier
 from hedgerow.drift import LONGEST, THRESHOLD
 from hedgerow.live import LiveModel, Settings
 
-CHANGE, LENGTH = 240, 1000
+CHANGE = 240
+LENGTH = 1000
 METHODS = ["oddm", "hedgerow-linear"]
 
 
@@ -52,7 +53,12 @@ def test_a_change_raises_it_with_its_numbers_and_a_remedy(method, tmp_path):
         assert alarm["values"]["label"] == labels
         assert alarm["values"]["evidence"] == change.evidence > THRESHOLD
         assert change.recent > change.explained
-        for words in (f"label {labels}", f"{change.recent:.0%}", f"{change.explained:.0%}", f"{change.evidence:.1f}"):
+        for words in (
+            f"label {labels}",
+            f"{change.recent:.0%}",
+            f"{change.explained:.0%}",
+            f"{change.evidence:.1f}",
+        ):
             assert words in alarm["text"]
         assert "fit again" in alarm["text"]
 
@@ -79,7 +85,11 @@ def test_it_stays_unchanged_for_so_many_labels_and_goes(method, tmp_path):
             seen[at] = drift_of(live)
         last = live.clf.drift_.last
         assert last + LONGEST < LENGTH - 5
-        assert all((alarm is not None) == (now - last < LONGEST) for now, alarm in seen.items() if now >= last)
+        assert all(
+            (alarm is not None) == (now - last < LONGEST)
+            for now, alarm in seen.items()
+            if now >= last
+        )
         assert all(alarm is not None for now, alarm in seen.items() if now < last)
         texts = {alarm["text"] for alarm in seen.values() if alarm is not None} | {first["text"]}
         assert len(texts) == live.clf.drift_.alarms  # one that stays says the same all the time
@@ -90,9 +100,9 @@ def test_unlabelled_events_do_not_wear_it_out(tmp_path):
     with live:
         live.predict_then_learn(X[:CHANGE], y[:CHANGE])
         alarm, _, at = until_raised(live, X, y)
-        live.predict_many(X[:190])
+        live.predict(X[:190])
         live.predict_then_learn(X[at : at + 1], y[at : at + 1])
-        live.predict_many(X[190:380])
+        live.predict(X[190:380])
         assert drift_of(live) == alarm
 
 
@@ -129,10 +139,14 @@ def test_late_labels_raise_it_too(tmp_path):
     live, X, y = live_model(tmp_path / "live")
     with live:
         live.predict_then_learn(X[:CHANGE], y[:CHANGE])
-        asked = live.predict_many(X[CHANGE : CHANGE + 128])
+        asked = live.predict(X[CHANGE : CHANGE + 128])
         for a in range(0, 128, 16):
             group = asked[a : a + 16]
-            live.label_many(zip([one.id for one in group], y[CHANGE + a : CHANGE + a + 16].tolist(), strict=True))
+            live.label_many(
+                zip(
+                    [one.id for one in group], y[CHANGE + a : CHANGE + a + 16].tolist(), strict=True
+                )
+            )
             if alarm := drift_of(live):
                 break
         assert alarm is not None
@@ -163,7 +177,9 @@ def test_an_alarm_of_before_the_journal_is_since_its_beginning(tmp_path):
 
 
 def test_a_model_that_learned_before_has_none_until_it_finds_a_change(tmp_path):
-    clf = OnlineTransferClassifier.load(Path(__file__).parents[2] / "files" / "oddm-mid-stream.safetensors")
+    clf = OnlineTransferClassifier.load(
+        Path(__file__).parents[2] / "files" / "oddm-mid-stream.safetensors"
+    )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, clf.n_features_in_))
     with LiveModel.create(tmp_path / "live", clf, Settings(sync="normal")) as live:

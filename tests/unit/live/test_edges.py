@@ -30,8 +30,8 @@ def recovered(live, where):
 
 
 def test_ids_of_numpy_are_text_like_any_other(live, tmp_path):
-    assert type(live.predict(X[0], id=np.str_("a")).id) is str
-    live.predict_many(X[1:3], ids=np.array(["b", "c"]))
+    assert type(live.predict(X[0], ids=np.str_("a")).id) is str
+    live.predict(X[1:3], ids=np.array(["b", "c"]))
     assert live.label(np.str_("b"), 1).status == "learned"
     with recovered(live, tmp_path / "again") as again:
         assert [again.label(id, 1).status for id in "abc"] == ["learned", "duplicate", "learned"]
@@ -69,7 +69,11 @@ def test_what_is_done_together_is_kept_whole_or_not_at_all(live, tmp_path):
     before = live.stats()
     with pytest.raises(InputError, match="another instance"):
         live.do_together(work)
-    assert (live.stats()["events"], live.stats()["seen"]) == (before["events"], before["seen"]) == (0, 0)
+    assert (
+        (live.stats()["events"], live.stats()["seen"])
+        == (before["events"], before["seen"])
+        == (0, 0)
+    )
     assert not live.predict(X[4], "a").repeated
     with recovered(live, tmp_path / "again") as again:
         assert_same_model(again.clf, live.clf)
@@ -94,7 +98,9 @@ def test_a_model_that_had_to_close_itself_can_be_opened_again(live, tmp_path):
 
 def test_a_damaged_snapshot_is_not_kept_in_reserve(tmp_path):
     folder = tmp_path / "live"
-    with LiveModel.create(folder, make_model("pa"), Settings(snapshot_every=5, keep_events=0)) as live:
+    with LiveModel.create(
+        folder, make_model("pa"), Settings(snapshot_every=5, keep_events=0)
+    ) as live:
         for i in range(0, 20, 5):
             live.predict_then_learn(X[i : i + 5], Y[i : i + 5])
             live._snapshots.wait()
@@ -144,9 +150,17 @@ def test_a_label_that_cannot_be_written_is_refused_alone(tmp_path, label):
     names = np.array(["k0", "k1", "k2"])
     clf = OnlineTransferClassifier("pa").fit(A, names[a], sample_domain=np.repeat([0, 1], 30))
     with LiveModel.create(tmp_path / "live", clf) as live:
-        live.predict_many(X[:5], ids=list("abcde"))
-        results = live.label_many([("a", "k1"), ("b", label), ("c", "k0"), ("d", "k0"), ("e", "k2")])
-        assert [result.status for result in results] == ["learned", "refused", "learned", "learned", "learned"]
+        live.predict(X[:5], ids=list("abcde"))
+        results = live.label_many(
+            [("a", "k1"), ("b", label), ("c", "k0"), ("d", "k0"), ("e", "k2")]
+        )
+        assert [result.status for result in results] == [
+            "learned",
+            "refused",
+            "learned",
+            "learned",
+            "learned",
+        ]
         with pytest.raises(InputError):
             live.predict_then_learn(X[5:7], ["k0", label])
         assert live.stats()["labels"] == 4
@@ -163,9 +177,42 @@ def test_another_label_for_what_was_learned_is_refused_and_changes_nothing(tmp_p
         assert (live.stats()["events"], live.stats()["labels"]) == (5, 5)
 
 
+def test_an_id_that_is_none_is_refused_alone(live):
+    live.predict(X[:2], ["a", "b"])
+    results = live.label_many([("a", 1), (7, 1), ("\x07", 1), ("b", 1)])
+    assert [result.status for result in results] == ["learned", "refused", "refused", "learned"]
+    assert "an id is text" in results[1].detail
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda live: live.predict(X[:2], "ab"), "ids='ab'"),
+        (lambda live: live.predict(X[:2], 7), "ids=7"),
+        (lambda live: live.predict(X[0], ["a"]), "an id is text"),
+        (lambda live: live.predict_then_learn(X[:2], "12"), "y is the text '12'"),
+        (lambda live: live.predict(7), "one instance"),
+    ],
+)
+def test_one_in_the_place_of_several_is_refused_in_its_own_terms(live, call, says):
+    with pytest.raises(InputError, match=says):
+        call(live)
+    assert live.stats()["events"] == 0
+
+
+def test_one_row_and_several_are_asked_and_learned_alike(live, tmp_path):
+    ids = [f"e{i}" for i in range(30)]
+    with LiveModel.create(tmp_path / "many", make_model("pa")) as many:
+        several = many.predict_then_learn(X[:30], Y[:30], ids)
+        single = [live.predict_then_learn(X[i], Y[i], ids[i]) for i in range(30)]
+        assert [(a.id, a.label) for a in single] == [(a.id, a.label) for a in several]
+        assert live.predict(X[30], "q").label == many.predict(X[30:31], ["q"])[0].label
+        assert live.clf.seen_ == many.clf.seen_ == 30
+
+
 @pytest.mark.parametrize("labels", ["abc", [("a",)], [("a", 1, 2)], [3], None, 7])
 def test_labels_that_are_no_pairs_are_refused(live, labels):
-    live.predict(X[0], id="a")
+    live.predict(X[0], ids="a")
     with pytest.raises(InputError, match="pairs"):
         live.label_many(labels)
     assert live.label("a", 1).status == "learned"
@@ -182,6 +229,6 @@ def test_numbers_that_no_float_can_hold_are_refused(live, value):
     with pytest.raises(InputError):
         live.predict([value] * X.shape[1])
     with pytest.raises(InputError):
-        live.predict_many([[value] * X.shape[1]])
+        live.predict([[value] * X.shape[1]])
     with pytest.raises(InputError):
         live.predict_then_learn([[value] * X.shape[1]], [1])

@@ -23,7 +23,9 @@ Y = X @ [1.0, -2.0, 0.5, 0.0] + RNG.normal(scale=0.1, size=300)
 
 @pytest.fixture(scope="module")
 def model():
-    return OnlineTransferRegressor(coverage=(0.9, 0.5)).fit(X[:150], Y[:150] + 3, sample_domain=np.arange(150) % 2)
+    return OnlineTransferRegressor(coverage=(0.9, 0.5)).fit(
+        X[:150], Y[:150] + 3, sample_domain=np.arange(150) % 2
+    )
 
 
 @pytest.fixture
@@ -39,7 +41,8 @@ def arrays(model):
 def test_answers_are_the_models_own_and_labels_are_numbers(live, model):
     twin = copy.deepcopy(model)
     for i in range(150, 170):
-        answer, expected = live.predict(X[i], f"e{i}"), twin.explain_one(X[i])
+        answer = live.predict(X[i], f"e{i}")
+        expected = twin.explain_one(X[i])
         assert isinstance(answer, NumberAnswer)
         assert (answer.prediction, answer.intervals, answer.votes, answer.weights) == expected[:4]
         result = live.label(f"e{i}", Y[i])
@@ -53,16 +56,21 @@ def test_answers_are_the_models_own_and_labels_are_numbers(live, model):
     assert live.label("e150", float(Y[150])).status == "duplicate"
     assert live.label("e150", 17).status == "conflict"
     live.predict(X[0], "whole")
-    assert [live.label("whole", label).status for label in (3, 3.0, np.float32(3))] == ["learned"] + 2 * ["duplicate"]
+    assert [live.label("whole", label).status for label in (3, 3.0, np.float32(3))] == [
+        "learned"
+    ] + 2 * ["duplicate"]
     live.predict(X[1], "other")
     refused = live.label("other", "high")
     assert (refused.status, "no number" in refused.detail) == ("refused", True)
-    assert [live.label("other", label).status for label in (None, math.inf, 1e300)] == 3 * ["refused"]
+    assert [live.label("other", label).status for label in (None, math.inf, 1e300)] == 3 * [
+        "refused"
+    ]
 
 
 def test_what_it_says_is_counted_as_the_library_counts(live):
     block = live.predict_then_learn(X[150:250], [*Y[150:249], None])
-    labels, predictions = Y[150:249], np.array([answer.prediction for answer in block])[:99]
+    labels = Y[150:249]
+    predictions = np.array([answer.prediction for answer in block])[:99]
     inside = [a.interval[0] <= y <= a.interval[1] for a, y in zip(block[:99], labels, strict=True)]
     stats = live.stats()
     assert stats["task"] == "numbers"
@@ -70,7 +78,9 @@ def test_what_it_says_is_counted_as_the_library_counts(live):
     assert stats["rmse"] == pytest.approx(np.sqrt(((predictions - labels) ** 2).mean()))
     assert stats["rmse"] == pytest.approx(live.clf.rmse_)
     assert stats["mae"] == pytest.approx(np.abs(predictions - labels).mean())
-    assert stats["inside"] == pytest.approx(np.mean(inside)) == pytest.approx(stats["coverage"]["0.9"])
+    assert (
+        stats["inside"] == pytest.approx(np.mean(inside)) == pytest.approx(stats["coverage"]["0.9"])
+    )
     means = np.cumsum(labels)[:-1] / np.arange(1, 99)
     assert stats["mean_rmse"] == pytest.approx(np.sqrt(((means - labels[1:]) ** 2).sum() / 99))
     assert stats["compared_rmse"] == pytest.approx(stats["rmse"])
@@ -87,7 +97,7 @@ def test_what_it_says_is_counted_as_the_library_counts(live):
 def test_it_recovers_to_the_last_bit_after_a_copy_at_any_step(tmp_path, live):
     for start in range(150, 290, 20):
         ids = [f"e{i}" for i in range(start, start + 10)]
-        live.predict_many(X[start : start + 10], ids)
+        live.predict(X[start : start + 10], ids)
         live.predict_then_learn(X[start + 10 : start + 20], Y[start + 10 : start + 20])
         live.label_many([(id, Y[int(id[1:])]) for id in ids[:7]])
         live._snapshots.wait()
@@ -95,8 +105,19 @@ def test_it_recovers_to_the_last_bit_after_a_copy_at_any_step(tmp_path, live):
         shutil.copytree(live.folder, folder, ignore=shutil.ignore_patterns("owner*"))
         with LiveModel.open(folder) as again:
             assert arrays(again.clf) == arrays(live.clf)
-            same = ("labels", "rmse", "mae", "mean_rmse", "inside", "expert_rmse", "pending", "coverage")
-            assert {key: again.stats()[key] for key in same} == {key: live.stats()[key] for key in same}
+            same = (
+                "labels",
+                "rmse",
+                "mae",
+                "mean_rmse",
+                "inside",
+                "expert_rmse",
+                "pending",
+                "coverage",
+            )
+            assert {key: again.stats()[key] for key in same} == {
+                key: live.stats()[key] for key in same
+            }
 
 
 def test_exports_and_looks_have_intervals(tmp_path, live):
@@ -120,7 +141,7 @@ def test_exports_and_looks_have_intervals(tmp_path, live):
 
 
 def test_forgetting_expiry_and_replacing(tmp_path, live, model):
-    live.predict_many(X[150:155], list("abcde"))
+    live.predict(X[150:155], list("abcde"))
     live.label("a", Y[150])
     assert live.forget("a", "b") == ["a", "b"]
     other = OnlineTransferRegressor(coverage=0.8).fit(X[:100], Y[:100])
@@ -133,6 +154,6 @@ def test_forgetting_expiry_and_replacing(tmp_path, live, model):
     with pytest.raises(InputError, match="predict different things"):
         live.replace(classes)
     with LiveModel.create(tmp_path / "short", model, Settings(max_pending=1)) as short:
-        short.predict_many(X[150:153], list("abc"))
+        short.predict(X[150:153], list("abc"))
         assert short.stats()["expired"] == 2
         assert short.label("a", 1.0).status == "expired"

@@ -23,17 +23,19 @@ def crashed(live, folder, where):
 def do_something(live, rng, X, y, asked, i):
     kind = rng.integers(0, 6)
     if kind == 0:
-        live.predict(X[i], id=f"e{i}")
+        live.predict(X[i], ids=f"e{i}")
         asked.append((f"e{i}", y[i]))
     elif kind == 1:
-        answers = live.predict_many(X[i : i + 3])
+        answers = live.predict(X[i : i + 3])
         asked += [(answer.id, label) for answer, label in zip(answers, y[i : i + 3], strict=True)]
     elif kind == 2:
         live.predict_then_learn(
             X[i : i + 5], [None if rng.random() < 0.2 else label for label in y[i : i + 5].tolist()]
         )
     elif kind == 3:
-        live.label_many([asked.pop(int(rng.integers(len(asked)))) for _ in range(min(len(asked), 7))])
+        live.label_many(
+            [asked.pop(int(rng.integers(len(asked)))) for _ in range(min(len(asked), 7))]
+        )
     elif asked:
         live.label(*asked.pop(int(rng.integers(len(asked)))))
 
@@ -57,10 +59,21 @@ def test_a_crash_anywhere_is_as_if_there_was_none(method, tmp_path):
             again = crashed(shaken, folder, tmp_path / f"cut{step}")
             assert_same_model(again.clf, shaken.clf)
             shaken._owner.release()
-            shaken, folder = again, tmp_path / f"cut{step}"
+            shaken = again
+            folder = tmp_path / f"cut{step}"
     assert_same_model(steady.clf, shaken.clf)
-    first, second = steady.stats(), shaken.stats()
-    for name in ("events", "labels", "mistakes", "expired", "pending", "window", "calibration", "labelled"):
+    first = steady.stats()
+    second = shaken.stats()
+    for name in (
+        "events",
+        "labels",
+        "mistakes",
+        "expired",
+        "pending",
+        "window",
+        "calibration",
+        "labelled",
+    ):
         assert first[name] == second[name], name
     assert [p["weights"] for p in steady.history()] == [p["weights"] for p in shaken.history()]
     assert first["labels"] > 100

@@ -1,21 +1,19 @@
-"""Another model in the place of a live one; rows as they came; copies of a folder; counts that compare."""
+"""Another model in the place of a live one; rows as they came; counts that compare."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import threading
 
 import numpy as np
 import pytest
 from support.live_models import assert_same_model, make_model, make_rows
 
 from hedgerow import Domain, OnlineTransferClassifier
-from hedgerow.cli.journals import back_up, bring_back, inspected
+from hedgerow.cli.journals import inspected
 from hedgerow.core.domains import Frame
 from hedgerow.core.errors import InputError
-from hedgerow.fleet import Fleet
-from hedgerow.live import JournalError, LiveModel, Replaced, Settings
+from hedgerow.live import LiveModel, Replaced, Settings
 from hedgerow.live.engine import Encoded
 from hedgerow.live.look import look
 
@@ -40,15 +38,23 @@ def killed(live, where):
 
 def test_another_model_goes_on_with_the_events(live, tmp_path):
     live.predict_then_learn(X[:30], Y[:30])
-    first = live.predict(X[30], id="before")
-    before, other = live.stats(), make_model("hedgerow-linear")
+    first = live.predict(X[30], ids="before")
+    before = live.stats()
+    other = make_model("hedgerow-linear")
     about = live.replace(other, reason="better", expected=before["model"]["digest"])
     assert (about["reason"], about["replaced"]) == ("better", 1)
     stats = live.stats()
     assert (stats["method"], stats["labels"], stats["events"]) == ("hedgerow-linear", 30, 31)
-    assert (stats["compared"], set(stats["expert_mistakes"].values())) == ({"labels": 0, "mistakes": 0}, {0})
-    again = live.predict(X[30], id="before")  # what was answered stays what it was
-    assert (again.repeated, again.label, again.probabilities) == (True, first.label, first.probabilities)
+    assert (stats["compared"], set(stats["expert_mistakes"].values())) == (
+        {"labels": 0, "mistakes": 0},
+        {0},
+    )
+    again = live.predict(X[30], ids="before")  # what was answered stays what it was
+    assert (again.repeated, again.label, again.probabilities) == (
+        True,
+        first.label,
+        first.probabilities,
+    )
     assert live.label("before", int(Y[30])).status == "learned"
     live.predict_then_learn(X[31:60], Y[31:60])
     other.learn_one(X[30], int(Y[30]))
@@ -57,7 +63,9 @@ def test_another_model_goes_on_with_the_events(live, tmp_path):
     with killed(live, tmp_path / "again") as recovered:
         assert_same_model(recovered.clf, live.clf)
         assert recovered.stats()["model"] == live.stats()["model"]
-    (live.folder / "snapshots" / f"{live._snapshots.newest_number:015d}.safetensors").write_bytes(b"damaged")
+    (live.folder / "snapshots" / f"{live._snapshots.newest_number:015d}.safetensors").write_bytes(
+        b"damaged"
+    )
     with killed(live, tmp_path / "older") as recovered:  # through the step of the replacement
         assert_same_model(recovered.clf, live.clf)
 
@@ -78,7 +86,7 @@ def test_there_is_a_way_back(live, tmp_path):
 
 
 def test_a_replacement_that_cannot_be_changes_nothing(live, tmp_path):
-    live.predict(X[0], id="waits")
+    live.predict(X[0], ids="waits")
     digest = live.stats()["model"]["digest"]
     with pytest.raises(Replaced, match="the model is"):
         live.replace(make_model("pa"), expected="0" * 64)
@@ -97,15 +105,20 @@ def test_a_replacement_that_cannot_be_changes_nothing(live, tmp_path):
 
 def test_classes_in_another_order_are_not_mixed_up(tmp_path):
     def model(names):
-        return OnlineTransferClassifier("pa", classes=names).partial_fit(X[:60], np.array(["a", "b", "c"])[Y[:60]])
+        return OnlineTransferClassifier("pa", classes=names).partial_fit(
+            X[:60], np.array(["a", "b", "c"])[Y[:60]]
+        )
 
     with LiveModel.create(tmp_path / "live", model(["a", "b", "c"])) as live:
-        answers = live.predict_many(X[60:70], ids=[f"e{i}" for i in range(10)])
+        answers = live.predict(X[60:70], ids=[f"e{i}" for i in range(10)])
         live.replace(model(["c", "b", "a"]))
         assert (
-            live.predict_many(X[60:70], ids=[f"e{i}" for i in range(10)])[3].probabilities == answers[3].probabilities
+            live.predict(X[60:70], ids=[f"e{i}" for i in range(10)])[3].probabilities
+            == answers[3].probabilities
         )
-        assert [event["prediction"] for event in reversed(live.latest(10))] == [a.label for a in answers]
+        assert [event["prediction"] for event in reversed(live.latest(10))] == [
+            a.label for a in answers
+        ]
         results = live.label_many([(answer.id, answer.label) for answer in answers])
         assert all(result.correct for result in results)
         assert live.stats()["mistakes"] == 0
@@ -141,12 +154,17 @@ def table_model(method="hedgerow-linear"):
 
 
 def test_rows_of_tables_are_kept_as_they_came(tmp_path):
-    with LiveModel.create(tmp_path / "live", table_model(), Settings(keep_events=5, snapshot_every=10)) as live:
-        live.predict({**TABLE[60], "more": "kept too"}, id="one")
-        live.predict_many(TABLE[61:63])
+    with LiveModel.create(
+        tmp_path / "live", table_model(), Settings(keep_events=5, snapshot_every=10)
+    ) as live:
+        live.predict({**TABLE[60], "more": "kept too"}, ids="one")
+        live.predict(TABLE[61:63])
         live.predict_then_learn(TABLE[63:66], KINDS[63:66])
         live.export(tmp_path / "events.jsonl")
-        rows = [json.loads(line)["features"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line)["features"]
+            for line in (tmp_path / "events.jsonl").read_text().splitlines()
+        ]
         assert rows == [{**TABLE[60], "more": "kept too"}, *TABLE[61:66]]
         live.export(tmp_path / "events.parquet")
         parquet = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "events.parquet")
@@ -163,7 +181,7 @@ def test_rows_that_were_encoded_before_are_kept_as_they_came_too(tmp_path):
     with LiveModel.create(tmp_path / "live", table_model()) as live:
         X = live.clf.table_.encode(Frame.of_rows(TABLE))
         live.predict(Encoded(X, TABLE).one(60))
-        live.predict_many(Encoded(X[61:64], TABLE[61:64]))
+        live.predict(Encoded(X[61:64], TABLE[61:64]))
         live.predict_then_learn(Encoded(X[64:66], [TABLE[64], X[65].tolist()]), KINDS[64:66])
         with look(live.folder) as journal:
             events = list(journal.events())
@@ -179,9 +197,11 @@ def test_what_waits_is_read_again_by_a_model_with_other_columns(tmp_path):
     with LiveModel.create(tmp_path / "live", table_model()) as live:
         assert live.clf.n_features_in_ != other.n_features_in_
         live.predict_then_learn(TABLE[60:65], KINDS[60:65])
-        live.predict_many(TABLE[65:70], ids=[f"e{i}" for i in range(5)])
+        live.predict(TABLE[65:70], ids=[f"e{i}" for i in range(5)])
         live.replace(other)
-        assert {r.status for r in live.label_many([(f"e{i}", KINDS[65 + i]) for i in range(5)])} == {"learned"}
+        assert {
+            r.status for r in live.label_many([(f"e{i}", KINDS[65 + i]) for i in range(5)])
+        } == {"learned"}
         with killed(live, tmp_path / "again") as again:
             assert_same_model(again.clf, live.clf)
         with look(live.folder) as journal:
@@ -191,13 +211,15 @@ def test_what_waits_is_read_again_by_a_model_with_other_columns(tmp_path):
 def test_a_model_is_fitted_again_with_what_a_journal_has(tmp_path):
     from hedgerow.cli.fit_files import fit_files, parse_options
 
-    lines = [json.dumps({**row, "y": kind}) for row, kind in zip(TABLE[:60], KINDS[:60], strict=True)]
+    lines = [
+        json.dumps({**row, "y": kind}) for row, kind in zip(TABLE[:60], KINDS[:60], strict=True)
+    ]
     (tmp_path / "source.jsonl").write_text("\n".join(lines) + "\n")
     with LiveModel.create(tmp_path / "live", table_model()) as live:
         live.predict_then_learn(TABLE[60:80], KINDS[60:80])
-        live.predict_many(TABLE[80:])
+        live.predict(TABLE[80:])
     options = parse_options([], "hedgerow-linear")
-    fitted = fit_files([tmp_path / "source.jsonl"], "y", None, options, None, tmp_path / "live")
+    fitted = fit_files([tmp_path / "source.jsonl"], "y", None, options, tmp_path / "live")
     assert (fitted.clf.seen_, fitted.unlabelled and len(fitted.unlabelled)) == (20, 30)
     assert "20 labels of 30 rows" in fitted.notes[-1]
     with LiveModel.open(tmp_path / "live") as live:
@@ -207,7 +229,9 @@ def test_a_model_is_fitted_again_with_what_a_journal_has(tmp_path):
 
 def test_numbers_of_a_journal_are_fitted_on_by_name_and_encoded_rows_refused(tmp_path):
     names = ["a", "b", "c", "d", "e", "f"]
-    clf = OnlineTransferClassifier("pa").fit_domains([Domain("s", X[:60], Y[:60], feature_names=names)])
+    clf = OnlineTransferClassifier("pa").fit_domains(
+        [Domain("s", X[:60], Y[:60], feature_names=names)]
+    )
     with LiveModel.create(tmp_path / "live", clf) as live:
         live.predict_then_learn(X[60:80], Y[60:80])
         with look(live.folder) as journal:
@@ -215,78 +239,12 @@ def test_numbers_of_a_journal_are_fitted_on_by_name_and_encoded_rows_refused(tmp
     assert list(rows.feature_names) == names
     np.testing.assert_array_equal(rows.X, X[60:80])
     with LiveModel.create(tmp_path / "table", table_model()) as live:
-        live.predict_many(live.clf.table_.encode(Frame.of_rows(TABLE[:5])))
-        with look(live.folder) as journal, pytest.raises(InputError, match="numbers of the model's encoder"):
+        live.predict(live.clf.table_.encode(Frame.of_rows(TABLE[:5])))
+        with (
+            look(live.folder) as journal,
+            pytest.raises(InputError, match="numbers of the model's encoder"),
+        ):
             journal.domain()
-
-
-# -- copies ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_live_model_is_copied_while_it_runs(tmp_path, oddm):
-    settings = Settings(snapshot_every=20, keep_events=0)
-    with LiveModel.create(tmp_path / "live", oddm, settings) as live:
-        stop = threading.Event()
-
-        def work():
-            while not stop.is_set():
-                live.predict_then_learn(X[:7], Y[:7])
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        for i in range(5):
-            live.backup(tmp_path / f"copy{i}")
-        stop.set()
-        thread.join()
-        labels = live.stats()["labels"]
-    before = 0
-    for i in range(5):
-        with LiveModel.open(tmp_path / f"copy{i}") as copy:
-            assert before <= copy.stats()["labels"] == copy.clf.seen_ <= labels
-            before = copy.stats()["labels"]
-
-
-def test_a_backup_is_restored_to_the_last_bit(tmp_path, live):
-    live.predict_then_learn(X[:30], Y[:30])
-    live.predict(X[30], id="waits")
-    back_up(live.folder, tmp_path / "copy")
-    live.predict_then_learn(X[31:60], Y[31:60])
-    with pytest.raises(JournalError, match="there already"):
-        back_up(live.folder, tmp_path / "copy")
-    bring_back(tmp_path / "copy", tmp_path / "restored")
-    with LiveModel.open(tmp_path / "restored") as restored:
-        assert restored.stats()["labels"] == 30
-        assert restored.label("waits", int(Y[30])).status == "learned"
-        restored.predict_then_learn(X[31:60], Y[31:60])
-    with LiveModel.open(tmp_path / "copy") as copy:
-        assert copy.stats()["labels"] == 30
-    with pytest.raises(InputError, match="no live model and no fleet"):
-        back_up(tmp_path, tmp_path / "other")
-
-
-def test_a_damaged_backup_is_not_restored(tmp_path, live):
-    live.predict_then_learn(X[:30], Y[:30])
-    live.backup(tmp_path / "copy")
-    path = tmp_path / "copy" / "journal.sqlite"
-    data = path.read_bytes()
-    digest = live._journal.rows("SELECT digest FROM event")[3][0]
-    path.write_bytes(data.replace(digest, bytes(8), 1))
-    with pytest.raises(JournalError, match="damaged"):
-        bring_back(tmp_path / "copy", tmp_path / "restored")
-    assert not (tmp_path / "restored").exists()
-
-
-def test_a_fleet_is_copied_while_it_is_open(tmp_path):
-    keys = [f"k{i % 9}" for i in range(200)]
-    with Fleet(make_model("hedgerow-linear"), path=tmp_path / "fleet") as fleet:
-        fleet.learn(keys[:100], X[:100], Y[:100])
-        fleet.backup(tmp_path / "copy")
-        fleet.learn(keys[100:], X[100:], Y[100:])
-    bring_back(tmp_path / "copy", tmp_path / "restored")
-    with Fleet.open(tmp_path / "restored") as restored, Fleet.open(tmp_path / "fleet") as fleet:
-        assert restored["k1"].seen_ == keys[:100].count("k1")
-        restored.learn(keys[100:], X[100:], Y[100:])
-        assert restored.to_bytes("k1") == fleet.to_bytes("k1")
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
@@ -299,15 +257,17 @@ def test_model_and_experts_are_counted_by_what_they_predicted(tmp_path, method):
     explained = clf.explain(X)
     wrong = (explained.votes != Y[:, None]).sum(axis=0).tolist()
     with LiveModel.create(tmp_path / "live", clf) as live:
-        live.predict_many(X[:150], ids=[f"e{i}" for i in range(150)])
+        live.predict(X[:150], ids=[f"e{i}" for i in range(150)])
         for i in range(150, 200):
-            live.predict(X[i], id=f"e{i}")
+            live.predict(X[i], ids=f"e{i}")
         live.label_many([(f"e{i}", int(Y[i])) for i in range(180)])
         for i in range(180, 200):
             live.label(f"e{i}", int(Y[i]))
         stats = live.stats()
         assert list(stats["expert_mistakes"].values()) == wrong
-        assert stats["mistakes"] == stats["compared"]["mistakes"] == int((explained.codes != Y).sum())
+        assert (
+            stats["mistakes"] == stats["compared"]["mistakes"] == int((explained.codes != Y).sum())
+        )
         with killed(live, tmp_path / "again") as again:
             assert again.stats()["expert_mistakes"] == stats["expert_mistakes"]
 

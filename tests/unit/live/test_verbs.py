@@ -27,7 +27,8 @@ def live(tmp_path, oddm):
 def test_predictions_are_the_models_own(live, oddm):
     twin = copy.deepcopy(oddm)
     for x, label in zip(X[:60], Y[:60], strict=True):
-        answer, expected = live.predict(x), twin.explain_one(x)
+        answer = live.predict(x)
+        expected = twin.explain_one(x)
         assert (answer.label, answer.probabilities, answer.votes, answer.weights) == expected[:4]
         assert live.label(answer.id, label).status == "learned"
         twin.learn_one(x, label)
@@ -62,7 +63,16 @@ def test_several_labels_at_once_are_each_answered_for_themselves(live):
         (ids[4], 2),
         (ids[8], 1),
     ]
-    expected = ["learned", "unknown", "learned", "refused", "learned", "duplicate", "conflict", "learned"]
+    expected = [
+        "learned",
+        "unknown",
+        "learned",
+        "refused",
+        "learned",
+        "duplicate",
+        "conflict",
+        "learned",
+    ]
     assert [result.status for result in live.label_many(given)] == expected
     assert live.clf.seen_ == live.stats()["labels"] == 4
     more = [(id, int(label)) for id, label in zip(ids, Y, strict=False)]
@@ -71,24 +81,30 @@ def test_several_labels_at_once_are_each_answered_for_themselves(live):
 
 
 def test_the_same_id_is_the_same_event(live):
-    first = live.predict(X[0], id="a")
-    again = live.predict(X[0], id="a")
+    first = live.predict(X[0], ids="a")
+    again = live.predict(X[0], ids="a")
     assert again.repeated
-    assert (again.number, again.label, again.probabilities) == (first.number, first.label, first.probabilities)
+    assert (again.number, again.label, again.probabilities) == (
+        first.number,
+        first.label,
+        first.probabilities,
+    )
     with pytest.raises(InputError, match="another instance"):
-        live.predict(X[1], id="a")
+        live.predict(X[1], ids="a")
     assert live.stats()["events"] == 1
     made = live.predict_then_learn(X[:3], Y[:3], ids=["a", "b", "c"])
     assert [answer.repeated for answer in made] == [True, False, False]
     assert live.stats()["labels"] == 3  # the waiting one was labelled by it
-    assert [a.repeated for a in live.predict_then_learn(X[:3], Y[:3], ids=["a", "b", "c"])] == [True] * 3
+    assert [a.repeated for a in live.predict_then_learn(X[:3], Y[:3], ids=["a", "b", "c"])] == [
+        True
+    ] * 3
     assert live.stats()["labels"] == 3
 
 
 @pytest.mark.parametrize("id", ["", "#3", "x" * 201, "a\nb", 7])
 def test_ids_that_cannot_be_are_refused(live, id):
     with pytest.raises(InputError, match="id"):
-        live.predict(X[0], id=id)
+        live.predict(X[0], ids=id)
     assert live.stats()["events"] == 0
 
 
@@ -101,25 +117,33 @@ def test_bad_input_changes_nothing(live):
     with pytest.raises(InputError, match="labels for"):
         live.predict_then_learn(X[:3], [1])
     with pytest.raises(InputError, match="twice"):
-        live.predict_many(X[:2], ids=["a", "a"])
+        live.predict(X[:2], ids=["a", "a"])
     assert_same_model(live.clf, before)
     assert live.stats()["events"] == 20
 
 
 def test_labels_that_do_not_come_expire(tmp_path, oddm, monkeypatch):
-    passed, wall = [0.0], [1000.0]
+    passed = [0.0]
+    wall = [1000.0]
     monkeypatch.setattr(events.time, "time", lambda: wall[0])
     monkeypatch.setattr(events.Clock, "elapsed", staticmethod(lambda: passed[0]))
-    with LiveModel.create(tmp_path / "live", oddm, Settings(label_timeout=60, max_pending=5)) as live:
+    with LiveModel.create(
+        tmp_path / "live", oddm, Settings(label_timeout=60, max_pending=5)
+    ) as live:
         ids = [live.predict(x).id for x in X[:7]]
         assert live.stats()["pending"] == 5
         assert live.stats()["expired"] == 2
-        for wall[0] in (500.0, 4e8):  # the clock is set back, and ten years ahead: nothing is given up
-            live.predict(X[7], id="later")
+        for wall[0] in (
+            500.0,
+            4e8,
+        ):  # the clock is set back, and ten years ahead: nothing is given up
+            live.predict(X[7], ids="later")
             assert live.latest(1)[0]["time"] == 1000.0
             assert live.stats()["pending"] == 5
         passed[0] = 61.0
-        assert live.label(ids[-1], 1).status == "learned"  # asked in time's last moment: what is there is used
+        assert (
+            live.label(ids[-1], 1).status == "learned"
+        )  # asked in time's last moment: what is there is used
         assert live.stats()["pending"] == 0
         answer = live.label("later", 1)
         assert (answer.status, "too late" in answer.detail) == ("expired", True)
@@ -127,11 +151,12 @@ def test_labels_that_do_not_come_expire(tmp_path, oddm, monkeypatch):
 
 
 def test_many_threads_are_one_order(live):
-    answers, n = {}, 160
+    answers = {}
+    n = 160
 
     def work(part):
         for i in range(part, n, 8):
-            answers[i] = live.predict(X[i], id=f"t{i}")
+            answers[i] = live.predict(X[i], ids=f"t{i}")
             assert live.label(f"t{i}", int(Y[i])).status == "learned"
 
     threads = [threading.Thread(target=work, args=(part,)) for part in range(8)]
@@ -147,7 +172,7 @@ def test_many_threads_are_one_order(live):
 
 def test_many_tasks_share_commits(live):
     async def one(i):
-        answer = await live.aio.predict(X[i], id=f"t{i}")
+        answer = await live.aio.predict(X[i], ids=f"t{i}")
         return (await live.aio.label(answer.id, int(Y[i]))).status
 
     async def everything():
@@ -222,7 +247,12 @@ def test_a_folder_is_made_once_and_opened_if_it_is_there(tmp_path, live, oddm):
 
 
 def test_settings_are_checked_and_kept(tmp_path, oddm):
-    for bad in ({"snapshot_every": 0}, {"sync": "never"}, {"label_timeout": -1.0}, {"max_pending": True}):
+    for bad in (
+        {"snapshot_every": 0},
+        {"sync": "never"},
+        {"label_timeout": -1.0},
+        {"max_pending": True},
+    ):
         with pytest.raises(InputError, match=next(iter(bad))):
             Settings(**bad)
     LiveModel.create(tmp_path / "a", oddm, Settings(keep_events=7)).close()
@@ -234,21 +264,26 @@ def test_settings_are_checked_and_kept(tmp_path, oddm):
 
 
 def test_some_settings_change_and_the_others_stay(tmp_path, oddm):
-    LiveModel.create(tmp_path / "a", oddm, Settings(keep_events=7, label_timeout=5.0, sync="normal")).close()
+    LiveModel.create(
+        tmp_path / "a", oddm, Settings(keep_events=7, label_timeout=5.0, sync="normal")
+    ).close()
     with LiveModel.open(tmp_path / "a", {"snapshot_every": 3}) as live:
-        assert live.settings == Settings(keep_events=7, label_timeout=5.0, sync="normal", snapshot_every=3)
+        assert live.settings == Settings(
+            keep_events=7, label_timeout=5.0, sync="normal", snapshot_every=3
+        )
     with LiveModel.open(tmp_path / "a") as live:
         assert live.settings.snapshot_every == 3
 
 
 def test_a_clock_that_was_ahead_keeps_nothing_for_ever(tmp_path, oddm, monkeypatch):
     """Events of a year that has not come age from the next opening on, and go with those after them."""
-    passed, wall = [0.0], [4e9]
+    passed = [0.0]
+    wall = [4e9]
     monkeypatch.setattr(events.time, "time", lambda: wall[0])
     monkeypatch.setattr(events.Clock, "elapsed", staticmethod(lambda: passed[0]))
     settings = Settings(label_timeout=60, keep_seconds=60, snapshot_every=1, keep_events=100)
     with LiveModel.create(tmp_path / "a", oddm, settings) as live:
-        live.predict(X[0], id="waits")
+        live.predict(X[0], ids="waits")
         live.predict_then_learn(X[1:3], [1, 1], ids=["b", "c"])
     wall[0] = 1000.0  # corrected
     with LiveModel.open(tmp_path / "a") as live:
@@ -264,7 +299,7 @@ def test_a_clock_that_was_ahead_keeps_nothing_for_ever(tmp_path, oddm, monkeypat
 
 def test_a_label_that_an_event_of_before_cannot_learn_is_refused_in_a_block(tmp_path, oddm):
     with LiveModel.create(tmp_path / "a", oddm, Settings(max_pending=1)) as live:
-        live.predict_many(X[:2], ids=["expired", "waits"])
+        live.predict(X[:2], ids=["expired", "waits"])
         before = live.stats()["labels"]
         with pytest.raises(InputError, match="id 'expired': it came too late"):
             live.predict_then_learn(X[:2], [1, 1], ids=["expired", "waits"])
@@ -281,22 +316,29 @@ def test_a_label_that_an_event_of_before_cannot_learn_is_refused_in_a_block(tmp_
 def test_a_forgotten_event_is_nowhere_in_the_folder_and_the_model_recovers(tmp_path, oddm):
     secret = X[3] * np.pi  # bytes that nothing else has
     with LiveModel.create(tmp_path / "live", oddm) as live:
-        live.predict_many(X[:3], [f"e{i}" for i in range(3)])
+        live.predict(X[:3], [f"e{i}" for i in range(3)])
         live.predict(secret, "patient-17")
         live.predict(secret, "patient-18")
         live.label_many([("e0", Y[0]), ("patient-17", Y[3]), ("e1", Y[1])])
         live.predict_then_learn(X[4:20], Y[4:20])
-        labels, before = live.stats()["labels"], live.to_bytes()
+        labels = live.stats()["labels"]
+        before = live.to_bytes()
         assert live.forget("patient-17", "patient-18", "nobody") == ["patient-17", "patient-18"]
         assert live.forget("patient-17") == []
         stats = live.stats()
         assert (stats["labels"], stats["pending"]) == (labels, 1)
-        assert live.label("patient-17", Y[3]).status == live.label("patient-18", Y[3]).status == "unknown"
+        assert (
+            live.label("patient-17", Y[3]).status
+            == live.label("patient-18", Y[3]).status
+            == "unknown"
+        )
         for file in (tmp_path / "live").rglob("*"):
             if file.is_file():
                 assert b"patient-17" not in file.read_bytes()
                 assert secret.tobytes() not in file.read_bytes()
-        shutil.copytree(tmp_path / "live", tmp_path / "copy", ignore=shutil.ignore_patterns("owner*"))
+        shutil.copytree(
+            tmp_path / "live", tmp_path / "copy", ignore=shutil.ignore_patterns("owner*")
+        )
         assert live.to_bytes() == before
         assert not live.predict(secret, "patient-17").repeated  # as any new id
     newest = max((tmp_path / "copy" / "snapshots").iterdir())
@@ -309,7 +351,7 @@ def test_a_forgotten_event_is_nowhere_in_the_folder_and_the_model_recovers(tmp_p
 
 
 def test_the_discrepancy_is_not_known_before_the_first_label_and_a_mean_after_it(live):
-    live.predict_many(X[:20])
+    live.predict(X[:20])
     assert set(live.stats()["discrepancy"].values()) == {None}
     live.predict_then_learn(X[20:60], Y[20:60])
     means = 1 + len(set(Y[20:60].tolist()))

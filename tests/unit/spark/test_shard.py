@@ -14,9 +14,9 @@ from hedgerow.fleet import Base
 
 pytest.importorskip("pyspark", reason="pip install 'hedgerow[spark]'")
 
-from hedgerow.spark import Settings
-from hedgerow.spark import shard as shard_module
-from hedgerow.spark.shard import ANSWER, INSTANCE, NO_ORDER, Part, Query, Shard, states_in
+from hedgerow.spark import Settings, records
+from hedgerow.spark.records import ANSWER, INSTANCE, NO_ORDER, Part, Query
+from hedgerow.spark.shard import Shard, states_in
 
 NAMES = ("a", "b", "c", "d")
 X = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32).astype(np.float64)
@@ -38,7 +38,9 @@ class Kept:
     """A shard whose parts are kept as Spark keeps them."""
 
     def __init__(self, base, ordered=False, **settings):
-        self.shard, self.parts, self.now = Shard(base, query(ordered, **settings)), [], 0.0
+        self.shard = Shard(base, query(ordered, **settings))
+        self.parts = []
+        self.now = 0.0
 
     def take(self, *rows):
         results = self.shard.take(rows_of(rows), self.now)
@@ -58,7 +60,7 @@ class Kept:
         return sorted((row.id, row.status or row.kind) for row in self.take(*rows))
 
     def states(self):
-        return {key: state for key, state, _ in states_in(self.parts)}
+        return {key: state for key, state, _ in states_in(self.parts, self.shard.base)}
 
 
 def learned(base, places, labels):
@@ -67,11 +69,14 @@ def learned(base, places, labels):
 
 def some_rows(seed, keys=6, n=120, classes=("up", "down"), late=0.3):
     """Instances and labels of keys in the order of time: late, repeated, other ones and unknown ones."""
-    rng, rows = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    rows = []
     for e in range(n):
-        key, x = f"k{rng.integers(keys)}", rng.normal(size=4).astype(np.float32).astype(np.float64)
+        key = f"k{rng.integers(keys)}"
+        x = rng.normal(size=4).astype(np.float32).astype(np.float64)
         rows.append((key, INSTANCE, f"e{e}", 10 * e, x, None))
-        label, delay = str(rng.choice(classes)), 1 if rng.random() > late else 10 * rng.integers(1, 40)
+        label = str(rng.choice(classes))
+        delay = 1 if rng.random() > late else 10 * rng.integers(1, 40)
         fate = rng.random()
         if fate > 0.05:
             rows.append((key, ANSWER, f"e{e}", 10 * e + delay, None, label))
@@ -91,14 +96,19 @@ def in_order(row):
 
 def plain_loop(base, rows):
     """One row after the other: what was predicted, how many labels have which status, what each key learned."""
-    members, events, predicted, counts, told = {}, {}, {}, Counter(), {}
+    members = {}
+    events = {}
+    predicted = {}
+    counts = Counter()
+    told = {}
     for key, kind, id, _, x, label in sorted(rows, key=in_order):
         member = members.setdefault(key, base.member())
         if kind == INSTANCE:
             counts["new" if (key, id) not in events else "repeated"] += 1
             if (key, id) not in events:
                 shares = member.predict_proba(x[None])[0]
-                predicted[id], events[key, id] = (str(member.classes_[shares.argmax()]), shares.max()), x
+                predicted[id] = (str(member.classes_[shares.argmax()]), shares.max())
+                events[key, id] = x
         elif (key, id) not in events:
             counts["unknown"] += 1
         elif (key, id) in told:
@@ -116,8 +126,9 @@ def test_batches_of_a_shard_are_what_a_plain_loop_is(base, monkeypatch, classes,
     rows = some_rows(1, classes=classes, late=late)
     predicted, counts, members = plain_loop(base, rows)
     for cut, dump, memory in ((7, 2**20, 2**30), (40, 3000, 2**20), (len(rows), 2**20, 2**30)):
-        monkeypatch.setattr(shard_module, "PART_BYTES", dump)
-        kept, results = Kept(base, ordered=True, memory=memory, keep_events=1000), []
+        monkeypatch.setattr(records, "PART_BYTES", dump)
+        kept = Kept(base, ordered=True, memory=memory, keep_events=1000)
+        results = []
         for at in range(0, len(rows), cut):
             batch = rows[at : at + cut]
             shuffled = np.random.default_rng(at).permutation(len(batch))
@@ -137,14 +148,19 @@ def test_batches_of_a_shard_are_what_a_plain_loop_is(base, monkeypatch, classes,
                 assert states[key] == member.to_bytes()
             x = X[:5]
             np.testing.assert_allclose(
-                base.member(states[key]).predict_proba(x), member.predict_proba(x), rtol=0, atol=1e-9
+                base.member(states[key]).predict_proba(x),
+                member.predict_proba(x),
+                rtol=0,
+                atol=1e-9,
             )
 
 
 def test_a_shard_is_used_only_for_the_token_that_spark_has(base):
-    rows, kept = some_rows(2), Kept(base, ordered=True)
+    rows = some_rows(2)
+    kept = Kept(base, ordered=True)
     kept.take(*rows[:50])
-    before, behind = list(kept.parts), Shard(base, kept.shard.query).follow(kept.parts)
+    before = list(kept.parts)
+    behind = Shard(base, kept.shard.query).follow(kept.parts)
     kept.take(*rows[50:100])
     assert behind.follow(kept.parts) is behind  # brought up to date by the delta that it lacks
     assert behind.token == kept.shard.token
@@ -159,11 +175,16 @@ def test_a_shard_is_used_only_for_the_token_that_spark_has(base):
         found = other.take(given, 0.0)
         assert [row[:4] + row[5:] for row in found] == [row[:4] + row[5:] for row in expected]
         for one, two in zip(found, expected, strict=True):
-            assert one.probability == (None if two.probability is None else pytest.approx(two.probability, abs=1e-12))
+            assert one.probability == (
+                None if two.probability is None else pytest.approx(two.probability, abs=1e-12)
+            )
 
 
 def test_the_order_in_which_spark_brings_rows_does_not_matter(base):
-    given = [*(ask(i, 10 * i) for i in range(8)), *(tell(i, "up" if i % 3 else "down", 10 * i + 25) for i in range(8))]
+    given = [
+        *(ask(i, 10 * i) for i in range(8)),
+        *(tell(i, "up" if i % 3 else "down", 10 * i + 25) for i in range(8)),
+    ]
     for ordered in (True, False):
         first = Kept(base, ordered=ordered)
         results = sorted(map(str, first.take(*given)))
@@ -189,11 +210,34 @@ def test_two_labels_of_one_event_in_one_batch(base):
     assert kept.states()["k"] == learned(base, [0], ["up"])
 
 
+def test_ids_that_come_again(base):
+    kept = Kept(base, keep_events=2)
+    assert kept.statuses(*(ask(i) for i in range(4)), tell(9, "up")) == [
+        *((f"e{i}", "new") for i in range(4)), ("e9", "unknown"),
+    ]  # fmt: skip
+    first = Kept(base).take(ask(0))[0]
+    assert kept.take(ask(0)) == [first._replace(status="repeated")]
+    assert kept.statuses(ask(1, x=X[3])) == [("e1", "dead letter")]
+    assert "was used for another instance" in kept.take(ask(1, x=X[3]))[0].detail
+    assert kept.statuses(tell(2, "up")) == [("e2", "learned")]
+    given = tell(0, "down"), tell(1, "up"), tell(0, "down")  # two of one event in one batch
+    assert kept.statuses(*given) == [("e0", "duplicate"), ("e0", "learned"), ("e1", "learned")]
+    assert kept.statuses(tell(0, "up")) == [("e0", "conflict")]
+    assert kept.statuses(tell(2, "up")) == [("e2", "unknown")]  # it was kept, then forgotten
+
+
 def test_a_hot_key_whose_rows_alternate_is_one_step(base, monkeypatch):
-    kept, calls = Kept(base, ordered=True), []
+    kept = Kept(base, ordered=True)
+    calls = []
     real = Shard._predictions
-    monkeypatch.setattr(Shard, "_predictions", lambda self, steps: calls.append(len(steps)) or real(self, steps))
-    rows = [row for i in range(10) for row in (ask(i, 2 * i), tell(i, "up" if i % 3 else "down", 2 * i + 1))]
+    monkeypatch.setattr(
+        Shard, "_predictions", lambda self, steps: calls.append(len(steps)) or real(self, steps)
+    )
+    rows = [
+        row
+        for i in range(10)
+        for row in (ask(i, 2 * i), tell(i, "up" if i % 3 else "down", 2 * i + 1))
+    ]
     results = kept.take(*rows)
     assert calls == [10]
     predicted, counts, members = plain_loop(base, rows)
@@ -257,8 +301,11 @@ def test_idle_keys_are_dropped(base, monkeypatch):
     kept.now = 12.0
     assert kept.statuses(tell(1, "up")) == [("e1", "unknown")]
     assert set(kept.states()) == {"busy"}
-    assert Shard(base, kept.shard.query).follow(kept.parts).take(rows_of([ask(0)]), 12.0)[0].status == "new"
-    monkeypatch.setattr(shard_module, "PART_BYTES", 0)
+    assert (
+        Shard(base, kept.shard.query).follow(kept.parts).take(rows_of([ask(0)]), 12.0)[0].status
+        == "new"
+    )
+    monkeypatch.setattr(records, "PART_BYTES", 0)
     kept.now = 30.0
     kept.take(ask(3, key="last"))
     assert set(kept.states()) == {"last"}
@@ -290,12 +337,15 @@ def test_parts_are_read_as_they_were_written_and_what_is_none_is_refused(base):
     part = Part.from_bytes(data)
     assert part.token == kept.shard.token
     for place in range(0, len(data), 7):
-        with pytest.raises(InputError, match="the state of a shard"):
+        with pytest.raises(InputError, match="the state of its shard"):
             Part.from_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
-        with pytest.raises(InputError, match="the state of a shard"):
+        with pytest.raises(InputError, match="the state of its shard"):
             Part.from_bytes(data[:place])
     rng = np.random.default_rng(5)
-    other = Base.fit([Domain("c", rng.normal(size=(40, 4)), rng.permutation(["up", "down"] * 20))], "hedgerow-linear")
+    other = Base.fit(
+        [Domain("c", rng.normal(size=(40, 4)), rng.permutation(["up", "down"] * 20))],
+        "hedgerow-linear",
+    )
     with pytest.raises(InputError, match="belongs to other sources"):
         Shard(other, kept.shard.query).follow(kept.parts)
 
@@ -306,10 +356,19 @@ def test_tables_are_encoded_by_the_base():
     base = Base.fit([Domain("a", table, ["up", "down", "down", "up"] * 10)], "hedgerow-linear")
     kept = Kept(base, ordered=True)
     kept.shard = Shard(base, Query(None, str, True, Settings(shards=1)))
-    cells = [{"city": "Rome", "age": 33}, {"age": 20.5}, {"city": "Lima", "age": None}, {"city": "Oslo", "age": "old"}]
+    cells = [
+        {"city": "Rome", "age": 33},
+        {"age": 20.5},
+        {"city": "Lima", "age": None},
+        {"city": "Oslo", "age": "old"},
+    ]
     rows = [ask(i, 2 * i, x=json.dumps(row)) for i, row in enumerate(cells)]
     results = kept.take(*rows, *(tell(i, "up", 2 * i + 1) for i in range(3)))
-    assert Counter(row.status or row.kind for row in results) == {"new": 3, "learned": 3, "dead letter": 1}
+    assert Counter(row.status or row.kind for row in results) == {
+        "new": 3,
+        "learned": 3,
+        "dead letter": 1,
+    }
     assert "age" in next(row.detail for row in results if row.detail)
     member = base.member()
     found = {row.id: row.probability for row in results if row.kind == "prediction"}
@@ -339,21 +398,26 @@ def test_settings_that_cannot_be(settings, words):
 def test_numbers_and_their_intervals_are_those_of_a_plain_loop(monkeypatch, ordered):
     rng = np.random.default_rng(5)
     sources = [
-        Domain(name, S := rng.normal(size=(40, 4)), S.sum(axis=1) + level) for name, level in (("a", 0), ("b", 5))
+        Domain(name, S := rng.normal(size=(40, 4)), S.sum(axis=1) + level)
+        for name, level in (("a", 0), ("b", 5))
     ]
-    base = Base.fit(sources, OnlineTransferRegressor("homotlms", coverage=(0.9, 0.5)))
+    base = Base.fit(sources, OnlineTransferRegressor(coverage=(0.9, 0.5)))
     asking = Query(NAMES, float, ordered, Settings(shards=1, label_timeout=50, keep_events=1000))
-    monkeypatch.setattr(shard_module, "PART_BYTES", 3000)  # deltas and dumps
-    kept, members = Kept(base), {key: base.member() for key in ("k", "l")}
+    monkeypatch.setattr(records, "PART_BYTES", 3000)  # deltas and dumps
+    kept = Kept(base)
+    members = {key: base.member() for key in ("k", "l")}
     kept.shard = Shard(base, asking)
     rows = rng.normal(size=(60, 4))
     for i, x in enumerate(rows):
-        key, y = ("k", "l")[i % 2], float(rows[i].sum()) - 20.0 * (i % 5 == 0)
+        key = ("k", "l")[i % 2]
+        y = float(rows[i].sum()) - 20.0 * (i % 5 == 0)
         kept.now, member = float(i), members[key]
         (low, high), number = member.predict_interval(x[None])[0], member.predict(x[None])[0]
         (asked,) = kept.take(ask(0, i, f"e{i}", x, key))
         assert (asked.kind, asked.status, asked.probability) == ("prediction", "new", None)
-        assert (float(asked.label), asked.low, asked.high) == pytest.approx((number, low, high), abs=1e-9)
+        assert (float(asked.label), asked.low, asked.high) == pytest.approx(
+            (number, low, high), abs=1e-9
+        )
         if i % 4 == 1:  # another worker goes on
             kept.shard = Shard(base, asking).follow(kept.parts)
         (again,) = kept.take(ask(0, i, f"e{i}", x, key))
@@ -363,10 +427,16 @@ def test_numbers_and_their_intervals_are_those_of_a_plain_loop(monkeypatch, orde
             assert refused.status == "refused"
             assert words in refused.detail
         (told,) = kept.take(tell(i, str(y), i, key))
-        assert (told.status, float(told.label), told.right) == ("learned", y, bool(low <= y <= high))
+        assert (told.status, float(told.label), told.right) == (
+            "learned",
+            y,
+            bool(low <= y <= high),
+        )
         assert kept.statuses(tell(i, str(y), i, key)) == [(f"e{i}", "duplicate")]
         member.learn(x[None], [y])
-    assert {key: bytes(state) for key, state in kept.states().items()} == {k: m.to_bytes() for k, m in members.items()}
+    assert {key: bytes(state) for key, state in kept.states().items()} == {
+        k: m.to_bytes() for k, m in members.items()
+    }
     assert kept.statuses(("k", INSTANCE, "late", 99, rows[0], None)) == [("late", "new")]
     kept.now = 200.0
     assert [row.status for row in kept.wake()] == ["expired"]

@@ -26,11 +26,16 @@ WORDS = (
 )  # fmt: skip
 
 
-@given(st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=5), st.none()), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(WORDS), st.text(max_size=5), st.none()), min_size=1, max_size=12
+    )
+)
 @law(60)
 def test_a_column_of_texts_is_its_cells(cells):
     for column in COLUMNS:
-        expected, bad = [], []
+        expected = []
+        bad = []
         for i, cell in enumerate(cells):
             try:
                 expected.append(column(cell))
@@ -53,7 +58,9 @@ def test_values_that_are_equal_but_not_alike_stay_apart():
 @pytest.fixture(scope="module")
 def clf():
     tables = [messy(80, 0), messy(70, 1, 3.0)]
-    sources = [Domain(f"shop {i}", t.drop(columns="bought"), t["bought"]) for i, t in enumerate(tables)]
+    sources = [
+        Domain(f"shop {i}", t.drop(columns="bought"), t["bought"]) for i, t in enumerate(tables)
+    ]
     return OnlineTransferClassifier("pa").fit_domains(sources)
 
 
@@ -64,7 +71,13 @@ def rows_of(path, clf, label="bought", id="customer_id"):
     bad = [(item.line, item.reason, item.text) for block in blocks for item in block.bad]
     labels = [label for block in blocks for label in block.labels or ()]
     ids = [name for block in blocks for name in block.ids or ()]
-    return np.concatenate([block.X for block in blocks]), bad, labels, ids, [block.end for block in blocks]
+    return (
+        np.concatenate([block.X for block in blocks]),
+        bad,
+        labels,
+        ids,
+        [block.end for block in blocks],
+    )
 
 
 @pytest.mark.parametrize("spoiled", [False, True], ids=["good rows", "bad rows"])
@@ -103,7 +116,9 @@ def both_ways(path, clf, monkeypatch, label=None, id=None):
 @pytest.mark.parametrize("blank", ["  ", '""', '" "'])
 def test_blank_lines_of_one_column_are_no_rows(tmp_path, monkeypatch, blank):
     words = ["red", "blue"] * 20
-    one = OnlineTransferClassifier("pa").fit_domains([Domain("a", pd.DataFrame({"c": words}), words)])
+    one = OnlineTransferClassifier("pa").fit_domains(
+        [Domain("a", pd.DataFrame({"c": words}), words)]
+    )
     (tmp_path / "s.csv").write_text("\n".join(["c", *words, blank, *words]))
     fast, careful = both_ways(tmp_path / "s.csv", one, monkeypatch)
     assert fast == careful
@@ -111,7 +126,9 @@ def test_blank_lines_of_one_column_are_no_rows(tmp_path, monkeypatch, blank):
 
 
 @pytest.mark.parametrize("column", ["note", "else", "city"])
-def test_bytes_that_are_no_text_matter_only_in_columns_that_are_read(tmp_path, monkeypatch, clf, column):
+def test_bytes_that_are_no_text_matter_only_in_columns_that_are_read(
+    tmp_path, monkeypatch, clf, column
+):
     """A note in another encoding costs no row, nor a column that the model does not know; a category does."""
     table = messy(60, 2).assign(**{"else": "x"})
     table.loc[30, column] = "Bod!"
@@ -120,7 +137,7 @@ def test_bytes_that_are_no_text_matter_only_in_columns_that_are_read(tmp_path, m
     fast, careful = both_ways(tmp_path / "s.csv", clf, monkeypatch, "bought", "customer_id")
     assert repr(fast) == repr(careful)
     expected = [(32, "column 'city' is not UTF-8 text")] if column == "city" else []
-    assert [(line, reason) for line, reason, _ in fast[1]] == expected
+    assert [(line, reason.split(";")[0]) for line, reason, _ in fast[1]] == expected
 
 
 def test_a_label_that_comes_later_is_no_row_of_gaps(tmp_path, clf):
@@ -128,7 +145,9 @@ def test_a_label_that_comes_later_is_no_row_of_gaps(tmp_path, clf):
     rows = messy(300, 2).drop(columns="bought").to_json(orient="records", lines=True).splitlines()
     late = '{"customer_id": 7, "bought": true}'
     (tmp_path / "s.jsonl").write_text("\n".join([*rows, late, *rows]))
-    wanted = Wanted(clf.table_.width, None, "bought", clf.classes_, id="customer_id", table=clf.table_)
+    wanted = Wanted(
+        clf.table_.width, None, "bought", clf.classes_, id="customer_id", table=clf.table_
+    )
     with open_rows(str(tmp_path / "s.jsonl"), wanted, size=1000) as source:
         blocks = list(source)
     assert [len(block.X) for block in blocks] == [300, 0, 300]

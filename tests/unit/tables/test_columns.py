@@ -14,7 +14,9 @@ from hedgerow.tables import Named, TableEncoder, TableOptions, learn
 
 def encoder_of(columns, target=None, **options):
     def table(given):
-        return Frame.of_rows([dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)])
+        return Frame.of_rows(
+            [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
+        )
 
     named = None if target is None else Named("target", table(target))
     return learn([Named("source", table(columns))], named, TableOptions.of(options))[0]
@@ -31,14 +33,20 @@ KINDS = {
     "category": (["a", "b", "c", "d"] * 5, "category of 4"),
     "many": ([f"v{i % 40}" for i in range(200)], "category, hashed to 32 places"),
     "date": ([f"2024-01-{i + 1:02d}" for i in TWENTY], "date: days since the start, weekday"),
-    "time": ([f"2024-01-{i + 1:02d}T{i:02d}:30" for i in TWENTY], "date: days since the start, hour, weekday"),
+    "time": (
+        [f"2024-01-{i + 1:02d}T{i:02d}:30" for i in TWENTY],
+        "date: days since the start, hour, weekday",
+    ),
     "German date": ([f"{i + 1}.1.2024" for i in TWENTY], "date: days since the start, weekday"),
     "constant": (["x"] * 20, "left out: constant"),
     "empty": ([None] * 20, "left out: empty"),
     "row number": (TWENTY, "left out: id-like"),
     "user_id": ([i * 1000 for i in TWENTY], "left out: id-like"),
     "code": ([f"x{i}" for i in TWENTY], "left out: all different"),
-    "note": ([f"he said that it was number {i}" for i in TWENTY], "left out: text (--text NAME uses its words)"),
+    "note": (
+        [f"he said that it was number {i}" for i in TWENTY],
+        "left out: text (--column text=NAME uses its words)",
+    ),
 }
 
 
@@ -49,10 +57,19 @@ def test_a_column_is_recognised(name, cells, words):
 
 
 def test_options_say_more_than_cells():
-    columns = {"code": [f"x{i}" for i in TWENTY], "age": [i % 7 for i in TWENTY], "b": [i % 5 for i in TWENTY]}
-    columns |= {"note": [f"so {i} it is" for i in TWENTY], "at": [1.7e9 + 86400 * i for i in TWENTY]}
+    columns = {
+        "code": [f"x{i}" for i in TWENTY],
+        "age": [i % 7 for i in TWENTY],
+        "b": [i % 5 for i in TWENTY],
+    }
+    columns |= {
+        "note": [f"so {i} it is" for i in TWENTY],
+        "at": [1.7e9 + 86400 * i for i in TWENTY],
+    }
     columns |= {"nr": [i % 3 for i in TWENTY]}
-    found = dict(encoder_of(columns, keep="code", drop=["age"], text="note", time="at", id="nr").rows())
+    found = dict(
+        encoder_of(columns, keep="code", drop=["age"], text="note", time="at", id="nr").rows()
+    )
     assert found == {
         "code": "category, hashed to 32 places", "note": "text, words hashed to 256 places",
         "at": "date: days since the start, weekday", "b": "number", "age": "left out: dropped", "nr": "left out: id",
@@ -68,7 +85,12 @@ def test_options_say_more_than_cells():
 def test_cells_become_these_numbers():
     dates = [f"2024-01-{i + 1:02d}" for i in TWENTY]
     found = encoder_of(
-        {"city": ["a", "b"] * 10, "n": [*(i * i for i in range(19)), None], "d": dates, "v": ["yes", "no"] * 10}
+        {
+            "city": ["a", "b"] * 10,
+            "n": [*(i * i for i in range(19)), None],
+            "d": dates,
+            "v": ["yes", "no"] * 10,
+        }
     )
     NEW = [f"city#{i}" for i in range(4)]  # for values to come
     assert found.feature_names == [
@@ -78,7 +100,9 @@ def test_cells_become_these_numbers():
     angle = 2 * math.pi * 4 / 7  # a Monday, counted from the Thursday of 1 January 1970
     assert row == pytest.approx([0, 1, 0, 0, 0, 0, 3, 0, 7, math.sin(angle), math.cos(angle), 1])
     unknown = found.of_mapping({"city": "c", "n": None, "v": "no"})
-    np.testing.assert_array_equal(unknown[:2] + unknown[6:], [0, 0, np.nan, 1, np.nan, np.nan, np.nan, 0])
+    np.testing.assert_array_equal(
+        unknown[:2] + unknown[6:], [0, 0, np.nan, 1, np.nan, np.nan, np.nan, 0]
+    )
     assert np.abs(unknown[2:6]).sum() == 1
 
 
@@ -116,7 +140,9 @@ def test_all_problems_are_reported_at_once():
 
 
 def test_a_table_of_nothing_that_can_be_used_is_refused():
-    with pytest.raises(InputError, match=r"no column can be used: a \(constant\), b \(all different\); --keep NAME"):
+    with pytest.raises(
+        InputError, match=r"can be used: a \(constant\), b \(all different\); --column keep=NAME"
+    ):
         encoder_of({"a": [1] * 20, "b": [f"x{i}" for i in TWENTY]})
     with pytest.raises(InputError, match="no column is both in a source and in the target"):
         encoder_of({"a": [0.5, 1.7, 2]}, {"b": [0.5, 1.7, 2]})

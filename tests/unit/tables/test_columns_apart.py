@@ -10,7 +10,15 @@ from support.messy import messy
 
 from hedgerow import METHODS, Domain, InputError, OnlineTransferClassifier
 
-FREE = ("hedgerow", "hedgerow-linear", "pa", "paio", "homotl-1", "homotl-2", "homotlms")  # those that can learn them
+FREE = (
+    "hedgerow",
+    "hedgerow-linear",
+    "pa",
+    "paio",
+    "homotl-1",
+    "homotl-2",
+    "homotlms",
+)  # those that can learn them
 NAMES = list("abcdef")
 
 
@@ -41,7 +49,8 @@ def with_more(X, seed):
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_a_column_that_no_source_has_changes_no_prediction_before_the_first_label(method):
     wide = with_more(TARGET, 3)
-    clf, plain = fitted(SOURCES, wide[:30], method), fitted(SOURCES, TARGET[:30], method)
+    clf = fitted(SOURCES, wide[:30], method)
+    plain = fitted(SOURCES, TARGET[:30], method)
     assert plain.table_ is None
     np.testing.assert_allclose(clf.predict_proba(wide), plain.predict_proba(TARGET), atol=1e-10)
     if method in FREE:
@@ -75,9 +84,12 @@ def test_laws_of_own_and_absent_columns(hidden, seed, scale, method):
 def test_a_column_that_only_the_target_has_is_learned(method):
     rng = np.random.default_rng(5)
     rows = 150
-    X = pd.DataFrame(rng.normal(size=(rows, 6)), columns=NAMES).assign(own=rng.normal(size=rows) * 7 + 100)
+    X = pd.DataFrame(rng.normal(size=(rows, 6)), columns=NAMES).assign(
+        own=rng.normal(size=rows) * 7 + 100
+    )
     y = np.where(X["own"] > 100, "up", "down")
-    clf, cut = fitted(SOURCES, X[:20], method), fitted(SOURCES, X[:20][NAMES], method)
+    clf = fitted(SOURCES, X[:20], method)
+    cut = fitted(SOURCES, X[:20][NAMES], method)
     wrong = (clf.predict_then_learn(X[20:], y[20:]) != y[20:])[40:].mean()
     without = (cut.predict_then_learn(X[20:][NAMES], y[20:]) != y[20:])[40:].mean()
     assert wrong < 0.25 < without
@@ -115,11 +127,14 @@ def test_a_column_that_is_announced_is_learned_when_it_comes():
 
 
 def test_columns_that_some_sources_lack_are_named_and_filled():
-    a, b = messy(60, 0), messy(60, 1)
+    a = messy(60, 0)
+    b = messy(60, 1)
     domains = [Domain("a", a.drop(columns=["bought", "age"]), a["bought"])]
     domains += [Domain("b", b.drop(columns=["bought", "city"]), b["bought"])]
     target = messy(80, 2)
-    clf = OnlineTransferClassifier().fit_domains(domains, Domain("t", target.drop(columns="bought")[:30]))
+    clf = OnlineTransferClassifier().fit_domains(
+        domains, Domain("t", target.drop(columns="bought")[:30])
+    )
     assert clf.table_.lacking == {"city": ("b",), "age": ("a",)}
     assert "column 'age' is not in a" in clf.table_.notes()
     assert not clf.table_.own

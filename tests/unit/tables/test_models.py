@@ -13,8 +13,11 @@ from support.messy import messy
 from hedgerow import METHODS, Domain, InputError, OnlineTransferClassifier
 from hedgerow.data import read
 
-A, B, TARGET = messy(120, 0), messy(100, 1, 3.0), messy(90, 2, 6.0)
-X, Y = TARGET.drop(columns="bought"), TARGET["bought"].to_numpy()
+A = messy(120, 0)
+B = messy(100, 1, 3.0)
+TARGET = messy(90, 2, 6.0)
+X = TARGET.drop(columns="bought")
+Y = TARGET["bought"].to_numpy()
 FORMS = {
     "pandas": lambda t: t,
     "polars": pl.from_pandas,
@@ -23,7 +26,10 @@ FORMS = {
 
 
 def domains(form=FORMS["pandas"]):
-    return [Domain(name, form(t.drop(columns="bought")), t["bought"]) for name, t in (("a", A), ("b", B))]
+    return [
+        Domain(name, form(t.drop(columns="bought")), t["bought"])
+        for name, t in (("a", A), ("b", B))
+    ]
 
 
 def fitted(method="hedgerow", form=FORMS["pandas"], warmup=30, **options):
@@ -43,7 +49,7 @@ def test_the_messy_table_is_taken_at_the_first_attempt_with_every_row(tmp_path):
         "income": "number, with gaps",
         "vip": "boolean",
         "customer_id": "left out: id-like",
-        "note": "left out: text (--text NAME uses its words)",
+        "note": "left out: text (--column text=NAME uses its words)",
         "country": "left out: constant",
     }
     mistakes = (clf.predict_then_learn(X, Y) != Y).mean()
@@ -53,14 +59,14 @@ def test_the_messy_table_is_taken_at_the_first_attempt_with_every_row(tmp_path):
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_blocks_and_single_rows_and_saved_models_predict_the_same(method):
     clf = fitted(method)
-    one, saved = (
-        OnlineTransferClassifier.from_bytes(clf.to_bytes()),
-        OnlineTransferClassifier.from_bytes(clf.to_bytes()),
-    )
+    one = OnlineTransferClassifier.from_bytes(clf.to_bytes())
+    saved = OnlineTransferClassifier.from_bytes(clf.to_bytes())
     before = clf.predict_proba(X[30:40])
     said = clf.predict_then_learn(X[30:], Y[30:])
     rows = X[30:].to_dict("records")
-    np.testing.assert_allclose([list(one.predict_proba_one(row).values()) for row in rows[:10]], before, atol=1e-9)
+    np.testing.assert_allclose(
+        [list(one.predict_proba_one(row).values()) for row in rows[:10]], before, atol=1e-9
+    )
     singly = []
     for i, (row, label) in enumerate(zip(rows, Y[30:], strict=True)):
         singly.append(one.predict_one(row))
@@ -74,7 +80,8 @@ def test_blocks_and_single_rows_and_saved_models_predict_the_same(method):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_kind_of_table_gives_the_same_model(form):
-    clf, plain = fitted(form=FORMS[form]), fitted()
+    clf = fitted(form=FORMS[form])
+    plain = fitted()
     assert clf.table_ == plain.table_
     np.testing.assert_array_equal(clf.predict_proba(FORMS[form](X)), plain.predict_proba(X))
 
@@ -82,8 +89,11 @@ def test_every_kind_of_table_gives_the_same_model(form):
 def test_fit_and_fit_domains_and_rows_of_dicts_agree():
     frame = pd.concat([A, B, TARGET[:30]], ignore_index=True)
     sd = np.repeat([0, 1, -1], [len(A), len(B), 30])
-    clf = OnlineTransferClassifier().fit(frame.drop(columns="bought"), frame["bought"], sample_domain=sd)
-    found, wanted = clf.predict_proba(X), fitted().predict_proba(X)
+    clf = OnlineTransferClassifier().fit(
+        frame.drop(columns="bought"), frame["bought"], sample_domain=sd
+    )
+    found = clf.predict_proba(X)
+    wanted = fitted().predict_proba(X)
     np.testing.assert_allclose(found, wanted, atol=1e-12)
     np.testing.assert_array_equal(clf.predict_proba(X.to_dict("records")), found)
     np.testing.assert_array_equal(clf.predict_proba(clf.as_matrix(X)), found)  # encoded before
@@ -96,7 +106,9 @@ def test_a_column_may_be_missing_in_the_stream_and_others_may_be_there():
     with pytest.warns(UserWarning, match="no column 'age', a gap in every row$"):
         predictions = clf.predict_proba(less)
     np.testing.assert_array_equal(predictions, clf.predict_proba(gaps))
-    with pytest.warns(UserWarning, match="no column 'age', .* the model does not know 'Age': was a column renamed"):
+    with pytest.warns(
+        UserWarning, match="no column 'age', .* the model does not know 'Age': was a column renamed"
+    ):
         clf.predict(X.rename(columns={"age": "Age"}))
     np.testing.assert_array_equal(clf.predict_proba(X[X.columns[::-1]]), clf.predict_proba(X))
     with pytest.raises(InputError, match="none of the model's columns is there"):
@@ -108,7 +120,8 @@ def test_a_column_may_be_missing_in_the_stream_and_others_may_be_there():
 
 
 def test_a_renamed_key_is_said():
-    clf, row = fitted(), X[:1].to_dict("records")[0]
+    clf = fitted()
+    row = X[:1].to_dict("records")[0]
     renamed = {**{name: cell for name, cell in row.items() if name != "age"}, "Age": row["age"]}
     told = "no column 'age', a gap; the model does not know 'Age': was a column renamed"
     for predict in (clf.predict_one, lambda row: clf.predict([row, row])):
@@ -119,12 +132,15 @@ def test_a_renamed_key_is_said():
 
 
 def test_nothing_looks_ahead():
-    clf, other = fitted(), fitted()
+    clf = fitted()
+    other = fitted()
     later = TARGET.copy()
     later.loc[60:, ["age", "income"]] *= 100
     rest = later.drop(columns="bought")
     a = clf.explain_then_learn(X[30:], Y[30:]).probabilities[:30]
-    np.testing.assert_allclose(other.explain_then_learn(rest[30:], Y[30:]).probabilities[:30], a, atol=1e-12)
+    np.testing.assert_allclose(
+        other.explain_then_learn(rest[30:], Y[30:]).probabilities[:30], a, atol=1e-12
+    )
 
 
 def test_a_gap_is_the_mean_of_its_domain_and_behind_centre_nothing():
@@ -146,7 +162,9 @@ def test_tables_of_numbers_without_gaps_are_as_ever():
     assert list(clf.feature_names_in_) == list("abc")
     asked = OnlineTransferClassifier(preprocess="table").fit(numbers, np.arange(40) % 2)
     assert asked.table_.names == ("a", "b", "c")
-    of_array = OnlineTransferClassifier(preprocess="table").fit(numbers.to_numpy(), np.arange(40) % 2)
+    of_array = OnlineTransferClassifier(preprocess="table").fit(
+        numbers.to_numpy(), np.arange(40) % 2
+    )
     assert of_array.table_.names == ("x0", "x1", "x2")
     less = OnlineTransferClassifier(table={"drop": "x1"}).fit(numbers.to_numpy(), np.arange(40) % 2)
     rows = numbers.to_numpy()
@@ -190,7 +208,9 @@ def test_a_category_that_only_the_stream_has_is_learned(method):
     def rows(n, values):
         table = pd.DataFrame({"kind": rng.choice(values, n), "size": rng.normal(size=n)})
         labels = table.kind.map({"a": "x", "b": "y", "new": "x", "other": "y"})
-        return table, labels.where(labels.notna(), np.where(table["size"] > 0, "x", "y")).to_numpy(str)
+        return table, labels.where(labels.notna(), np.where(table["size"] > 0, "x", "y")).to_numpy(
+            str
+        )
 
     clf = OnlineTransferClassifier(method).fit(*rows(300, ["a", "b", "c"]))
     stream, y = rows(400, ["a", "b", "c", "new", "other"])
@@ -206,6 +226,13 @@ def test_booleans_of_a_frame_are_yes_and_no():
     for form in FORMS.values():
         clf = OnlineTransferClassifier("pa").fit(form(table), flag)
         kinds = {column.name: column.kind for column in clf.table_.used}
-        assert kinds == {"flag": "boolean", "size": "number", "city": "category", "maybe": "boolean"}
-        words = table.assign(flag=np.where(flag, "yes", "no"), maybe=[None if m is pd.NA else m for m in table.maybe])
+        assert kinds == {
+            "flag": "boolean",
+            "size": "number",
+            "city": "category",
+            "maybe": "boolean",
+        }
+        words = table.assign(
+            flag=np.where(flag, "yes", "no"), maybe=[None if m is pd.NA else m for m in table.maybe]
+        )
         np.testing.assert_array_equal(clf.predict_proba(words), clf.predict_proba(form(table)))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow import Domain, InputError, OnlineTransferClassifier
 from hedgerow.data import read
 
 
@@ -20,16 +20,23 @@ def write(path, codes):
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
-    [(["007", "8"], ["007", "x12"]), (["3.0", "4.0"], ["3.0", "B"]), (["1.50", "2.5"], ["1.50", "B"])],
+    [
+        (["007", "8"], ["007", "x12"]),
+        (["3.0", "4.0"], ["3.0", "B"]),
+        (["1.50", "2.5"], ["1.50", "B"]),
+    ],
     ids=["leading zeros", "whole floats", "trailing zeros"],
 )
 def test_a_code_is_one_category_though_a_source_has_numbers_only(tmp_path, numbers, words):
     """The cells of the first file can all be numbers, so they were read as such; those of the second are text."""
     sources = [write(tmp_path / "a.csv", numbers), write(tmp_path / "b.csv", words)]
-    clf = OnlineTransferClassifier("pa").fit_domains(sources)
+    with pytest.raises(InputError, match=r"'code' is a number in a, text in b .*entity=code"):
+        OnlineTransferClassifier("pa").fit_domains(sources)
+    clf = OnlineTransferClassifier("pa", table={"entity": "code"}).fit_domains(sources)
     column = clf.table_.used[0]
     assert len(column.values) == 3
-    written, value = numbers[0], json.loads(json.dumps(float(numbers[0])))
+    written = numbers[0]
+    value = json.loads(json.dumps(float(numbers[0])))
     assert sum(column(written)) == 1
     for other in (value, np.float32(value), f" {written} "):
         assert column(other) == column(written)
@@ -76,7 +83,13 @@ def test_cells_of_numpy_are_those_of_python():
 
 
 def test_true_and_false_of_a_data_frame_are_those_of_a_csv(tmp_path):
-    table = pd.DataFrame({"vip": [True, False] * 20, "city": ["Oslo", "Bergen", "Oslo", "Oslo"] * 10})
-    clf = OnlineTransferClassifier("hedgerow-linear").fit_domains([Domain("a", table, ["x", "y"] * 20)])
+    table = pd.DataFrame(
+        {"vip": [True, False] * 20, "city": ["Oslo", "Bergen", "Oslo", "Oslo"] * 10}
+    )
+    clf = OnlineTransferClassifier("hedgerow-linear").fit_domains(
+        [Domain("a", table, ["x", "y"] * 20)]
+    )
     table.to_csv(tmp_path / "table.csv", index=False)
-    np.testing.assert_array_equal(clf.as_matrix(read(tmp_path / "table.csv").X), clf.as_matrix(table))
+    np.testing.assert_array_equal(
+        clf.as_matrix(read(tmp_path / "table.csv").X), clf.as_matrix(table)
+    )

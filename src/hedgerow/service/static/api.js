@@ -1,7 +1,7 @@
-// Talks to the service: JSON by GET, and server-sent events read by fetch, since EventSource cannot send a token.
+// Talks to the service: JSON by GET and POST.
 const KEY = "hedgerow-token";
-const SILENCE = 25_000; // the service sends a comment every 10 s; after this long without a byte the line is dead
-const WAITS = [500, 1000, 1500, 2000, 3000, 5000]; // between attempts, in ms; the last one again and again
+const TIMEOUT = 25_000; // ms; after this long without an answer the line is dead
+const SLOWEST = 5000; // ms between attempts while the service does not answer
 
 export class ApiError extends Error {
   constructor(status, text) {
@@ -12,8 +12,14 @@ export class ApiError extends Error {
   get needsToken() { return this.status === 401 || this.status === 403; }
 }
 
+/** The password of the page's own address (user:TOKEN@host), which some browsers show to scripts. */
+function tokenOfAddress() {
+  const { password } = new URL(document.URL);
+  return password.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16))) || null;
+}
+
 export const token = {
-  get: () => sessionStorage.getItem(KEY),
+  get: () => sessionStorage.getItem(KEY) ?? tokenOfAddress(),
   set: (value) => sessionStorage.setItem(KEY, value),
 };
 
@@ -32,98 +38,63 @@ async function checked(response) {
   throw new ApiError(response.status, text);
 }
 
+// No request may have an address with a password in it, as a path alone would where the page has one: hence the origin.
+const address = (path) => location.origin + path;
+
 export async function get(path) {
-  const response = await fetch(path, { headers: headers("application/json"), cache: "no-store" });
+  const signal = AbortSignal.timeout(TIMEOUT);
+  const response = await fetch(address(path), { headers: headers("application/json"), cache: "no-store", signal });
   return (await checked(response)).json();
 }
 
 export async function post(path, body) {
   const sent = { ...headers("application/json"), "content-type": "application/json" };
-  return (await checked(await fetch(path, { method: "POST", headers: sent, body: JSON.stringify(body) }))).json();
+  return (await checked(await fetch(address(path), { method: "POST", headers: sent, body: JSON.stringify(body) }))).json();
 }
 
 /** The path under which the service is reached, without a slash at its end: a proxy may add one. */
 export const root = new URL("..", import.meta.url).pathname.replace(/\/$/, "");
 export const modelPath = (name) => `${root}/v1/models/${encodeURIComponent(name)}`;
 
-/** Splits a stream of text into server-sent events; gives {event, data} for each that has data. */
-export async function* messages(body, alive) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
+/**
+ * Looks again and again for as long as the page is open, and goes on by itself when the service was away.
+ * `look` asks for what is there now, `every` so many ms; `state` gets one of "connecting", "live", "lost", "refused", with
+ * an error where there is one. "refused" (no right, no such model) is final; a model that was there before is waited for,
+ * since a service that has just started may not have opened it yet.
+ */
+export async function follow({ look, every, state }) {
+  let wait = every;
+  let seen = false;
+  const isFinal = (error) => error instanceof ApiError && (error.needsToken || (error.status === 404 && !seen));
+  state("connecting");
   for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    alive();
-    const parts = (rest + value.replaceAll("\r", "")).split("\n\n");
-    rest = parts.pop();
-    for (const part of parts) {
-      const message = { event: "message", data: [] };
-      for (const line of part.split("\n")) {
-        const [, field, text] = /^([^:]*):? ?(.*)$/.exec(line);
-        if (field === "event") message.event = text;
-        if (field === "data") message.data.push(text);
+    try {
+      if (!document.hidden || !seen) {
+        await look();
+        seen = true;
+        wait = every;
+        state("live");
       }
-      if (message.data.length) yield { event: message.event, data: JSON.parse(message.data.join("\n")) };
+    } catch (error) {
+      if (isFinal(error)) return state("refused", error);
+      wait = Math.max(every, Math.min(SLOWEST, 1.5 * wait));
+      state("lost", error);
     }
+    await pause(wait);
   }
 }
 
-/**
- * Follows a stream for as long as the page is open, and begins again by itself when it breaks.
- * `begin` runs after every (re)connection, before the first event; `event` gets each event; `state` gets one of
- * "connecting", "live", "lost", "refused" with an error where there is one. "refused" (no right, no such model) is final;
- * a model that was there before is waited for, since a service that has just started may not have opened it yet.
- */
-export function follow(path, { begin, event, state }) {
-  let failures = 0;
-  let seen = false;
-  const isFinal = (error) => error instanceof ApiError && (error.needsToken || (error.status === 404 && !seen));
-  const once = async () => {
-    const abort = new AbortController();
-    let timer;
-    const alive = () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => abort.abort(), SILENCE);
-    };
-    try {
-      alive();
-      const options = { headers: headers("text/event-stream"), cache: "no-store", signal: abort.signal };
-      const response = await checked(await fetch(path, options));
-      await begin();
-      failures = 0;
-      seen = true;
-      state("live");
-      for await (const message of messages(response.body, alive)) event(message);
-    } finally {
-      clearTimeout(timer);
-      abort.abort();
-    }
-  };
-  const run = async () => {
-    state("connecting");
-    for (;;) {
-      try {
-        await once();
-        state("lost");
-      } catch (error) {
-        if (isFinal(error)) return state("refused", error);
-        state("lost", error);
-      }
-      await pause(WAITS[Math.min(failures++, WAITS.length - 1)]);
-    }
-  };
-  run();
-}
-
-/** Waits, with a little chance in it so that many pages do not come back at once; ends early when the network is back. */
+/** Waits, with a little chance in it so that many pages do not come back at once; ends early when the page is looked at. */
 function pause(ms) {
   return new Promise((resolve) => {
     const go = () => {
       clearTimeout(timer);
       removeEventListener("online", go);
+      document.removeEventListener("visibilitychange", go);
       resolve();
     };
     const timer = setTimeout(go, ms * (0.8 + 0.4 * Math.random()));
     addEventListener("online", go);
+    document.addEventListener("visibilitychange", go);
   });
 }

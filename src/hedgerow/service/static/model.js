@@ -1,4 +1,4 @@
-// The page of one model: reads the history once, then follows the service's events.
+// The page of one model: reads the history once, then looks for what has changed.
 import { follow, get, modelPath, root } from "./api.js";
 import { showBalance, showCalibration, showLatency, showTrust } from "./bars.js";
 import { setDatum, setText } from "./dom.js";
@@ -23,7 +23,7 @@ const summary = new Summary(find("summary"), name);
 const speed = new SpeedPanels(find);
 let panels = null;
 let calibration = null;
-let shown = null; // what the last event said
+let shown = null; // what the last look found
 let drawing = false;
 const SHOWN = 20; // events in the table
 
@@ -102,26 +102,30 @@ function draw() {
   requestAnimationFrame(render);
 }
 
-function take(data) {
-  shown = data;
-  watched.add(data.stats);
-  history.add(data.point);
-  draw();
-}
+const COUNTS = ["events", "labels", "expired", "pending", "unknown_labels"];
+const EACH = 25; // labels at least between two points of the history
 
-async function begin() {
-  const [stats, { points }, { events }, { alarms }] = await Promise.all(
-    ["stats", "history", "latest?n=100", "alarms"].map((what) => get(`${path}/${what}`)),
+/** Reads the stats, and what belongs to them if they have moved since the last look. */
+async function look() {
+  const stats = await get(`${path}/stats`);
+  if (shown && COUNTS.every((count) => stats[count] === shown.stats[count])) return;
+  const labels = stats.labels - (shown?.stats.labels ?? Infinity);
+  const points = labels < 0 ? "history" : `history?n=${Math.ceil(labels / EACH) + 2}`;
+  const [found, { events }, { alarms }] = await Promise.all(
+    [points, "latest?n=100", "alarms"].map((what) => get(`${path}/${what}`)),
   );
-  history.replace(points);
-  take({ stats, latest: events, alarms, point: null });
+  if (labels < 0) history.replace(found.points);
+  else found.points.forEach((point) => history.add(point));
+  shown = { stats, latest: events, alarms };
+  watched.add(stats);
+  draw();
 }
 
 explains(find, path, () => shown?.stats.feature_names);
 for (const id of ["all-experts", "all-classes"]) find(id).addEventListener("change", draw);
-follow(`${path}/events`, {
-  begin,
-  event: ({ event, data }) => { if (event === "stats") take(data); },
+follow({
+  look,
+  every: 1000,
   state: (state, error) => {
     connection(find("connection"), state, error);
     if (error?.needsToken) askForToken(error);

@@ -1,13 +1,11 @@
-// The list of models. Asked for every few seconds; the numbers of a model are read again when it has moved.
-import { get, modelPath, root } from "./api.js";
+// The list of models. Asked for every two seconds; the numbers of a model are read again when it has moved.
+import { follow, get, modelPath, root } from "./api.js";
 import { datum, element, setDatum, setText } from "./dom.js";
 import { NONE, count, number, ratio, share } from "./format.js";
 import { connection } from "./status.js";
 import { fillRows } from "./tables.js";
 import { askForToken } from "./token.js";
 
-const EVERY = 2000; // ms
-const SLOWEST = 20_000; // ms between attempts while the service does not answer
 const find = (id) => document.getElementById(id);
 const details = new Map(); // name -> {moved, stats, alarms}
 
@@ -68,24 +66,12 @@ async function refresh() {
   fillRows(find("rows"), models, makeRow, fill);
 }
 
-async function run() {
-  let wait = EVERY;
-  for (;;) {
-    try {
-      if (!document.hidden) await refresh();
-      connection(find("connection"), "live");
-      wait = EVERY;
-    } catch (error) {
-      if (error.needsToken) {
-        connection(find("connection"), "refused", error);
-        return askForToken(error);
-      }
-      connection(find("connection"), "lost", error);
-      wait = Math.min(SLOWEST, 1.5 * wait);
-    }
-    await new Promise((resolve) => { setTimeout(resolve, wait); });
-  }
-}
-
 setText(find("origin"), location.origin + root);
-run();
+follow({
+  look: refresh,
+  every: 2000,
+  state: (state, error) => {
+    connection(find("connection"), state, error);
+    if (error?.needsToken) askForToken(error);
+  },
+});
