@@ -265,7 +265,7 @@ def tables_page(lines: list[Line]) -> Iterator[str]:
     for line in lines:
         task, who, seed = (line["setting"][key] for key in ("task", "who", "seed"))
         cells.setdefault(task, {}).setdefault(who, {})[seed] = line["figures"]["mistakes %"]
-    peers = {who for by in cells.values() for who in by} - {*OURS}
+    peers = sorted({who for by in cells.values() for who in by} - {*OURS})
     lost = []
     for task, by in cells.items():
         own = by.get("hedgerow", {})
