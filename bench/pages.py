@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from statistics import mean, stdev
@@ -22,7 +23,6 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "against": ("speed", "Against another commit"),
     "pa": ("speed", "PA against other packages"),
     "jda": ("speed", "The offline stage"),
-    "roofline": ("speed", "The machine's limits"),
     "startup": ("speed", "Start-up"),
     "run": ("service", "`hedgerow run` beside the library"),
     "load": ("service", "The service under load"),
@@ -36,7 +36,6 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "peers": ("peers", "Our learner against other packages"),
     "tables": ("tables", "Tables"),
     "table_cost": ("tables", "What trees cost"),
-    "small": ("tables", "Small tables of numbers"),
     "numbers": ("numbers", "Numbers"),
     "streams": ("streams", "Streams in their own order"),
     "torture": ("", "Torture"),
@@ -61,62 +60,80 @@ def function(name: str) -> Callable[..., Iterator[Any]]:
 
 def write() -> None:
     """The page."""
+    known = {name: latest(rows(name)) for name in BENCHMARKS}
+    machines = dict.fromkeys(line["machine"] for lines in known.values() for line in lines)
     text = [
         "# Measured",
         "",
         "Written by `python -m bench --pages` from `bench/rows`; `python -m bench NAME` measures anew. A bold figure",
-        "misses its goal, which stands in the head of its column or behind the figure. Rows of commits up to 72c42ab",
-        "were measured by the commands that these have replaced.",
+        "misses its goal, which stands in the head of its column or behind the figure. Under each table: the command,",
+        f"the commits at which its rows were measured, the machine's load. Machine: {'; '.join(machines)}.",
     ]
     for name, (_, title) in BENCHMARKS.items():
-        lines = latest(rows(name))
-        if lines:
-            text += ["", f"## {title}", "", *section(name, lines)]
+        if known[name]:
+            text += ["", f"## {title}", "", *section(name, known[name])]
     (ROOT / "bench" / "RESULTS.md").write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
 def section(name: str, lines: list[Line]) -> Iterator[str]:
-    """What was measured, how, where, and the figures."""
+    """What was measured, how, and the figures."""
+    pages: Mapping[str, Any] = {"torture_page": torture_page}
     if BENCHMARKS[name][0]:
-        yield from [*(inspect.getdoc(function(name)) or "").splitlines(), ""]
-    module = import_module(f"bench.{BENCHMARKS[name][0]}") if BENCHMARKS[name][0] else None
-    yield from getattr(module, f"{name}_page", table)(lines)
-    yield ""
+        yield from (inspect.getdoc(function(name)) or "").splitlines()
+        pages = vars(import_module(f"bench.{BENCHMARKS[name][0]}"))
+    yield from pages.get(f"{name}_page", tables)(lines)
     commands = dict.fromkeys(line["command"] for line in lines)
     loads = [line["load"] for line in lines if line["load"] is not None]
     load = f"; load {min(loads)} to {max(loads)}" if loads else ""
     commits = ", ".join(dict.fromkeys(line["commit"] for line in lines))
-    yield f"`{'`, `'.join(commands)}` at {commits}{load}; {'; '.join(dict.fromkeys(x['machine'] for x in lines))}."
+    yield from ["", f"`{'`, `'.join(commands)}` at {commits}{load}."]
+
+
+def torture_page(lines: list[Line]) -> Iterator[str]:
+    """A line a test: what its forms did, counted together, without their parts and seconds."""
+    counted: dict[str, dict[str, float]] = {}
+    for line in lines:
+        test, _, form = line["setting"]["what"].removeprefix("test_").partition("[")
+        figures = counted.setdefault(test.replace("_", " "), {})
+        figures["forms"] = figures.get("forms", 0) + bool(form)
+        for key, value in line["figures"].items():
+            if key != "seconds" and ", " not in key:
+                figures[key] = figures.get(key, 0) + value
+    shown = (
+        [test, "; ".join(f"{key}: {number(value)}" for key, value in figures.items() if value)]
+        for test, figures in counted.items()
+    )
+    yield from Table("", "", ["test", "done"], shown).markdown().splitlines()
+
+
+def tables(lines: list[Line]) -> Iterator[str]:
+    """One table; one for each kind of row if most figures belong to a few of the rows."""
+    names = dict.fromkeys(key for line in lines for key in line["figures"])
+    kinds: dict[tuple[str, ...], list[Line]] = {}
+    if 2 * sum(len(line["figures"]) for line in lines) <= len(names) * len(lines):
+        for line in lines:
+            kinds.setdefault(tuple(line["figures"]), []).append(line)
+    for some in kinds.values() or [lines]:
+        yield from ["", *table(some)]
 
 
 def table(lines: list[Line]) -> Iterator[str]:
-    """A line a row of the benchmark: what was run, then its figures; in one cell if most have figures of their own."""
+    """A line a row of the benchmark: what was run, then its figures."""
     settings = list(dict.fromkeys(key for line in lines for key in line["setting"]))
     figures = list(dict.fromkeys(key for line in lines for key in line["figures"]))
     goals = {key: {line.get("goals", {}).get(key, "") for line in lines} for key in figures}
     one = {key: next(iter(some)) for key, some in goals.items() if len(some) == 1}
-    sparse = 2 * sum(len(line["figures"]) for line in lines) < len(figures) * len(lines)
-    heads = (
-        ["measured"]
-        if sparse
-        else [f"{key} ({one[key]})" if one.get(key) else key for key in figures]
-    )
+    heads = [f"{key} ({one[key]})" if one.get(key) else key for key in figures]
     rows = []
     for line in lines:
         shown = []
-        for key, value in (
-            line["figures"].items()
-            if sparse
-            else ((key, line["figures"].get(key)) for key in figures)
-        ):
+        for key in figures:
+            value = line["figures"].get(key)
             goal = line.get("goals", {}).get(key, "")
             text = "" if value is None else number(value)
-            text = (text if kept(value, goal) else f"**{text}**") + (
-                f" ({goal})" if goal and key not in one else ""
-            )
-            shown.append(f"{key}: {text}" if sparse else text)
-        setting = [number(line["setting"].get(key, "")) for key in settings]
-        rows.append([*setting, *(["; ".join(shown)] if sparse else shown)])
+            text = text if kept(value, goal) else f"**{text}**"
+            shown.append(f"{text} ({goal})" if goal and key not in one else text)
+        rows.append([*(number(line["setting"].get(key, "")) for key in settings), *shown])
     yield from Table("", "", [*settings, *heads], rows).markdown().splitlines()
 
 
@@ -124,7 +141,7 @@ def means(
     lines: list[Line], index: str, columns: str, figure: str, digits: int, titles: Mapping[str, str],
     averages: Mapping[str, list[str]],
 ) -> Iterator[str]:  # fmt: skip
-    """Means of one figure with deviations over what is left of the setting; at the end means over some columns."""
+    """Means of one figure over what is left of the setting; means over some columns, the mean deviation, the runs."""
     heads = list(dict.fromkeys(line["setting"][columns] for line in lines))
     heads.sort(key=lambda head: [*titles, head].index(head))
     rows = []
@@ -133,18 +150,43 @@ def means(
         for line in lines:
             if line["setting"][index] == name and line["figures"].get(figure) is not None:
                 cells[line["setting"][columns]].append(line["figures"][figure])
-        shown = [
-            f"{mean(c):.{digits}f}" + (f" ± {stdev(c):.{digits}f}" if len(c) > 1 else "")
-            if c
-            else ""
-            for c in cells.values()
-        ]
+        shown = [fixed(mean(c), digits) if c else "" for c in cells.values()]
         for group in averages.values():
             whole = [mean(cells[head]) for head in group if cells.get(head)]
-            shown.append(f"{mean(whole):.{digits}f}" if len(whole) == len(group) else "")
-        rows.append([name, *shown])
-    header = [index, *(titles.get(head, head) for head in heads), *averages]
+            shown.append(fixed(mean(whole), digits) if len(whole) == len(group) else "")
+        spread = [stdev(c) for c in cells.values() if len(c) > 1]
+        shown.append(fixed(mean(spread), digits) if spread else "")
+        rows.append([name, *shown, sum(map(len, cells.values()))])
+    header = [index, *(titles.get(head, head) for head in heads), *averages, "±"]
+    yield from _counted(header, rows)
+
+
+def _counted(header: list[str], rows: list[list[Any]]) -> Iterator[str]:
+    """A table whose last cells, the runs of a line, are shown if they differ."""
+    if len({row[-1] for row in rows}) == 1:
+        rows = [row[:-1] for row in rows]
+    else:
+        header = [*header, "runs"]
     yield from Table("", "", header, rows).markdown().splitlines()
+
+
+def summary(
+    lines: list[Line], index: str, columns: str, figures: Mapping[str, int],
+    over: Callable[[list[float]], float] = mean,
+) -> Iterator[str]:  # fmt: skip
+    """A line each, with several figures: means over the columns of the means of what is left of the setting."""
+    rows = []
+    for name, count in Counter(line["setting"][index] for line in lines).items():
+        shown = []
+        for figure, digits in figures.items():
+            cells: dict[str, list[float]] = {}
+            for line in lines:
+                if line["setting"][index] == name and line["figures"].get(figure) is not None:
+                    cells.setdefault(line["setting"][columns], []).append(line["figures"][figure])
+            found = [mean(values) for values in cells.values()]
+            shown.append(fixed(over(found), digits) if found else "")
+        rows.append([name, *shown, count])
+    yield from _counted([index, *figures], rows)
 
 
 def kept(value: Any, goal: str) -> bool:
@@ -155,6 +197,15 @@ def kept(value: Any, goal: str) -> bool:
     """
     sign, _, bound = goal.partition(" ")
     return not goal or value is None or bool(COMPARE[sign](value, float(bound)))
+
+
+def fixed(value: float, digits: int) -> str:
+    """So many digits after the point; of a number that has left all bounds only its size.
+
+    >>> fixed(0.52149, 3), fixed(7.5e11, 3)
+    ('0.521', '8e+11')
+    """
+    return f"{value:.{digits}f}" if abs(value) < 1e5 else f"{value:.0e}"
 
 
 def number(value: Any) -> str:

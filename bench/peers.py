@@ -17,16 +17,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 from bench.measure import child
 from bench.nine import EARLY, calibration_error
-from bench.pages import Line, means
-from bench.record import Row, latest, rows
+from bench.pages import Line, fixed
+from bench.record import Row, rows
 from bench.tasks import NINE, TITLES, order_of, prepare
 from hedgerow import Domain, OnlineTransferClassifier
+from hedgerow.comparison.tables import Table
 from hedgerow.core.arrays import dense
 from hedgerow.core.preprocess import Preprocess
 from hedgerow.core.source_rows import InMemory
@@ -499,8 +501,9 @@ def peers(
     in the same order. "target only" never saw a source; scikit-learn learns the sources at once, river, CapyMOA and VW
     row by row; "refitted" every 50 labels; skada and ADAPT adapt once and do not learn from the stream. Time is CPU,
     one thread, without the input map (with it for ours); memory the peak above packages and data. A run has a limit of
-    CPU seconds, half of it for sources that are learned row by row: † learned only a part of them; a run that met its
-    limit is shown with how far it got, and ours on the same rows."""
+    CPU seconds, half of it for sources that are learned row by row: † learned only a part of them; "unfinished": every
+    setting failed or met the limit. A line has the best of a method's settings on each stream, chosen with hindsight
+    (default or reasonable, with the sources or the target alone), and medians of these runs; ours has one setting."""
     if quick:
         tasks = "digits/shifted"
         methods = "hedgerow-linear;sklearn SGD;river softmax;skada CORAL"
@@ -540,56 +543,53 @@ def peers(
 
 
 def peers_page(lines: list[Line]) -> Iterator[str]:
-    """Every setting on every stream, where we lose, and what the better setting of each costs."""
+    """A line a method, with the best of its settings on every stream; where we lose."""
     from scipy.stats import binomtest
 
-    lines = [
-        {**line, "setting": {**line["setting"], "peer": _title(line["setting"])}}
-        for line in latest(lines)
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        at = (line["setting"]["method"], line["setting"]["task"])
+        runs.setdefault(at, []).append(line["figures"])
+    methods = dict.fromkeys(method for method, _ in runs)
+    streams = [
+        task for task in dict.fromkeys((*NINE, *STREAMS)) if sum(at[1] == task for at in runs) > 2
     ]
-    own = {
-        line["setting"]["task"]: line["figures"]
-        for line in lines
-        if line["setting"]["method"] == OURS[0]
-    }
-    tried = {line["setting"]["task"] for line in lines if line["setting"]["method"] not in OURS}
-    streams = [task for task in dict.fromkeys((*NINE, *STREAMS)) if task in own and task in tried]
-    yield from ["", "### Mistakes %", "", f"| | {' | '.join(TITLES.get(t, t) for t in streams)} |"]
-    yield "|---|" + "---:|" * len(streams)
-    grid = {(line["setting"]["peer"], line["setting"]["task"]): line["figures"] for line in lines}
+    shown = []
     lost = []
     beyond = []
     total = 0
-    for peer in dict.fromkeys(line["setting"]["peer"] for line in lines):
-        yield f"| {peer} | {' | '.join(_cell(grid.get((peer, task)), own[task]) for task in streams)} |"
-        for task in streams if not peer.startswith("**") else ():
-            figures = grid.get((peer, task), {})
-            total += bool(figures.get("finished"))
-            if figures.get("finished") and figures["mistakes %"] < own[task]["mistakes %"]:
-                theirs = _bits(figures)
-                ours = _bits(own[task])
-                only = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
-                lost.append(f"{peer} on {TITLES.get(task, task)}")
-                beyond += lost[-1:] if binomtest(only[0], sum(only)).pvalue < 0.05 else []
+    for method in methods:
+        done = {
+            task: [x for x in runs.get((method, task), ()) if x.get("finished")] for task in streams
+        }
+        best = {
+            task: min(some, key=lambda x: x["mistakes %"]) for task, some in done.items() if some
+        }
+        cells = (_cell(best.get(task), (method, task) in runs) for task in streams)
+        means = []
+        for figure, digits in (("calibration", 3), ("ms a row", 2), ("MiB", 0)):
+            values = [x[figure] for x in best.values() if x[figure] is not None]
+            means.append(fixed(median(values), digits) if values else "")
+        shown.append([f"**{method}**" if method in OURS else method, *cells, *means])
+        for task in streams if method not in OURS else ():
+            (own,) = runs[OURS[0], task]
+            total += len(done[task])
+            for figures in done[task]:
+                if figures["mistakes %"] < own["mistakes %"]:
+                    theirs = _bits(figures)
+                    ours = _bits(own)
+                    only = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+                    lost.append(f"{method} on {TITLES.get(task, task)}")
+                    beyond += lost[-1:] if binomtest(only[0], sum(only)).pvalue < 0.05 else []
+    header = ["mistakes %", *(TITLES.get(task, task) for task in streams)]
+    figures = ["calibration", "ms a row", "MiB"]
+    yield from ["", *Table("", "", [*header, *figures], shown).markdown().splitlines()]
     yield from [
         "",
-        f"In {total} finished runs of peers `hedgerow` has more mistakes than the peer in {len(lost)}: ",
+        f"Finished runs of peers: {total}; with fewer mistakes than `hedgerow`: {len(lost)}",
     ]
-    yield f"{', '.join(lost) or 'none'}."
-    yield f"Beyond chance (sign test on the same rows, 5 %): {', '.join(beyond) or 'none'}."
-    finished = [
-        x for x in lines if x["figures"].get("finished") and x["setting"]["task"] in streams
-    ]
-    for figure, digits in (("ms a row", 2), ("MiB", 0), ("calibration", 3)):
-        yield from ["", f"### {figure}, finished runs", ""]
-        yield from means(finished, "peer", "task", figure, digits, TITLES, {})
-
-
-def _title(s: dict[str, Any]) -> str:
-    plain = f"{s['method']}, {s['setting']}" + (
-        ", target only" if s["training"] == "target" else ""
-    )
-    return f"**{s['method']}**" if s["method"] in OURS else plain
+    yield f"({', '.join(lost) or 'none'}); of these beyond chance (sign test on the same rows, 5 %):"
+    yield f"{', '.join(beyond) or 'none'}."
 
 
 def _bits(figures: dict[str, Any]) -> np.ndarray:
@@ -597,12 +597,8 @@ def _bits(figures: dict[str, Any]) -> np.ndarray:
     return np.unpackbits(bits, count=figures["n"]).astype(bool)
 
 
-def _cell(figures: dict[str, Any] | None, own: dict[str, Any]) -> str:
-    """Mistakes in percent, and how far it got."""
-    if figures is None or "error" in figures:
-        return "failed" if figures else "·"
-    partly = "" if figures["all sources"] else "†"
-    if figures["finished"] or not figures["n"]:
-        return (f"{figures['mistakes %']:.2f}" if figures["n"] else "0 rows") + partly
-    ours = 100 * _bits(own)[: figures["n"]].mean()
-    return f"({figures['mistakes %']:.1f} of {figures['n']}/{figures['rows']}, ours {ours:.1f}){partly}"
+def _cell(figures: dict[str, Any] | None, tried: bool) -> str:
+    """Mistakes in percent."""
+    if figures is None:
+        return "unfinished" if tried else "·"
+    return f"{figures['mistakes %']:.2f}" + ("" if figures["all sources"] else "†")

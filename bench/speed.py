@@ -1,4 +1,4 @@
-"""Speed, side by side: with the naive forms, with peers, with another commit, and with the machine's limits."""
+"""Speed, side by side: with the naive forms, with peers, and with another commit."""
 
 from __future__ import annotations
 
@@ -340,43 +340,6 @@ def jda(quick: bool, task: str = "amazon") -> Iterator[Row]:
         {"x": times[1] / times[0], "s": times[0]},
         {"x": ">= 0.5"},
     )
-
-
-def roofline(quick: bool, tasks: str = THREE) -> Iterator[Row]:
-    """The machine's limits on one thread, and the share of them that the default method reaches. A row has to meet
-    every number of the model once (a multiplication and an addition, the bytes of the model file): a live step moves
-    them all for one row, a replay once a block of 128 rows. At least: the longer of flops and bytes at full rate."""
-    n, large = (256, 2**20) if quick else (1536, 2**25)
-    A = np.random.default_rng(0).normal(size=(n, n))
-    a = np.ones(large)
-    near = np.ones(2**19)
-    b = np.empty_like(a)
-    out = np.empty_like(A)
-    works = {"flops": lambda: np.matmul(A, A, out=out), "memory": lambda: np.copyto(b, a)}
-    works["cache"] = lambda: [np.dot(near, near) for _ in range(20)]
-    best = {name: min(seconds_of(work) for _ in range(6)) for name, work in works.items()}
-    rate = 2 * n**3 / best["flops"]
-    memory = 2 * a.nbytes / best["memory"]
-    cache = 20 * near.nbytes / best["cache"]
-    limits = {"Gflop/s": rate / 1e9, "GB/s, memory": memory / 1e9, "GB/s, cache": cache / 1e9}
-    yield Row({"what": "the machine"}, limits)
-    for task in ("digits/shifted",) if quick else tasks.split(","):
-        stream = Stream.of(task)
-        with Side(HERE, stream, threads=1) as side:
-            block = side.fit().replay().us
-            step = float(np.median(side.live().us.sum(axis=1)))
-            moved = side.file()
-        speed = cache if moved <= 2**23 else memory
-        for what, us, rows in (("replay", block, 128), ("live", step, 1)):
-            least = 1e6 * max(2 * moved / 8 / rate, moved / rows / speed)
-            figures = {
-                "Mflop": moved / 4e6,
-                "MB": moved / rows / 1e6,
-                "us": us,
-                "at least us": least,
-                "share": least / us,
-            }
-            yield Row({"what": what, "features": stream.X.shape[1]}, figures)
 
 
 FIRST_USE = """
