@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow import OnlineTransferClassifier, Recipe, load, register_aligner, split
-from hedgerow.align import Alignment, Info, Projection
-from hedgerow.core.arrays import dense
+from hedgerow import OnlineTransferClassifier, Recipe, load, split
+from hedgerow.extend import Alignment, Info, Projection, dense, register_aligner
 from hedgerow.testing import check_aligner
 
 

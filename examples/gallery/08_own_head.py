@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 
-from hedgerow import OnlineTransferClassifier, PaperOptions, load, register_head, split
-from hedgerow.heads import StepwiseHead
+from hedgerow import OnlineTransferClassifier, PaperOptions, load, split
+from hedgerow.extend import StepwiseHead, register_head
 from hedgerow.testing import check_head
 
 

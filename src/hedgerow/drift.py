@@ -33,6 +33,8 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.constants import MOST, WHOLE, Spec
 from hedgerow.core.errors import InputError
 
+__all__ = ["Change", "Drift", "DriftDetector"]
+
 EVERY = 16  # labels between two looks
 SPANS = (1, 2, 4, 8, 16)  # windows, in looks
 ENDS = -1 - np.array(SPANS)  # the counts before each window

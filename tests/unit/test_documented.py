@@ -107,3 +107,23 @@ def test_targets_extras_and_links_of_a_page_exist(page):
         r"\]\((?!https?:|#)([^)#\s]+)", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     ):
         assert ((ROOT / page).parent / link).exists(), link
+
+
+EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
+
+
+def imported(code: str) -> set[str]:
+    """The modules of ours that a piece of code imports names from."""
+    return set(re.findall(r"^\s*(?:from|import) (hedgerow[\w.]*)", code, flags=re.M))
+
+
+def test_examples_and_pages_import_public_modules_only():
+    pieces = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in EXAMPLES}
+    for page, text in PAGES.items():
+        pieces[page] = "\n".join(
+            code for language, code in FENCE.findall(text) if language == "python"
+        )
+    assert "hedgerow.extend" in imported(pieces["CONTRIBUTING.md"])
+    public = {*MODULES, "hedgerow.river", "hedgerow.mlflow", "hedgerow.pipeline"}
+    private = {page: imported(code) - public for page, code in pieces.items()}
+    assert {page: names for page, names in private.items() if names} == {}
