@@ -398,13 +398,10 @@ def test_a_part_that_raises_at_a_new_class_leaves_no_class_behind(method, kind):
 
 @pytest.fixture
 def _alarm_raises():
-    """Both raise, as in a process in which no session of Spark has left a handler of its own."""
     before = signal.signal(signal.SIGALRM, raise_alarm)
-    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
-    signal.signal(signal.SIGINT, interrupt)
 
 
 @pytest.mark.usefixtures("_alarm_raises")
