@@ -27,6 +27,6 @@ def spark():
     }
     before = signal.getsignal(signal.SIGINT)
     made = session("local[2]", config={**quiet, "spark.driver.host": "127.0.0.1"})
-    signal.signal(signal.SIGINT, before)  # Spark takes Ctrl-C for itself: tests after it would not have it
+    signal.signal(signal.SIGINT, before)  # Spark takes Ctrl-C for itself
     yield made
     made.stop()
