@@ -35,6 +35,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "nine": ("nine", "Our learner against the paper's methods"),
     "peers": ("peers", "Our learner against other packages"),
     "tables": ("tables", "Tables"),
+    "rare": ("tables", "Rare classes"),
     "table_cost": ("tables", "What trees cost"),
     "numbers": ("numbers", "Numbers"),
     "streams": ("streams", "Streams in their own order"),
@@ -43,6 +44,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
 BY_NAME = (
     "peers",
     "tables",
+    "rare",
     "table_cost",
     "numbers",
     "streams",

@@ -51,10 +51,14 @@ class Task(NamedTuple):
     warmup: pd.DataFrame
     stream: pd.DataFrame
     labels: np.ndarray
+    rare: str = ""  # the class that was thinned
 
 
-def task_of(name: str, seed: int) -> Task:
-    """Rows drawn by the seed; 30 % of the target's are unlabelled, the rest streams."""
+def task_of(name: str, seed: int, rare: int = 0) -> Task:
+    """Rows drawn by the seed; 30 % of the target's are unlabelled, the rest streams.
+
+    `rare`: of a class only so many rows are kept that there is one for each `rare` rows (`thinned`).
+    """
     data = pd.read_csv(
         Path(DATA or "") / "tables" / f"{name}.csv.gz", dtype={"domain": str, "label": str}
     )
@@ -69,10 +73,28 @@ def task_of(name: str, seed: int) -> Task:
         rows = rows.iloc[rng.permutation(len(rows))[:most]].reset_index(drop=True)
         return rows.drop(columns=["domain", "label"]), rows.label.to_numpy(object)
 
-    sources = [Source(each, *drawn(each, SOURCE_ROWS)) for each in names]
-    X, y = drawn(target, TARGET_ROWS)
+    parts = [*(drawn(each, SOURCE_ROWS) for each in names), drawn(target, TARGET_ROWS)]
+    label = rare_class([y for _, y in parts]) if rare else ""
+    *sources, (X, y) = [thinned(*part, label, rare, rng) for part in parts] if rare else parts
     n = round(WARMUP * len(X))
-    return Task(sources, X[:n].reset_index(drop=True), X[n:].reset_index(drop=True), y[n:])
+    named = [Source(each, *source) for each, source in zip(names, sources, strict=True)]
+    return Task(named, X[:n].reset_index(drop=True), X[n:].reset_index(drop=True), y[n:], label)
+
+
+def rare_class(labels: list[np.ndarray]) -> str:
+    """The least frequent class of more than 5 %."""
+    shares = pd.Series(np.concatenate(labels)).value_counts(normalize=True)
+    return str(shares[shares > 0.05].index[-1])
+
+
+def thinned(
+    X: pd.DataFrame, y: np.ndarray, label: str, rare: int, rng: np.random.Generator
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows of which one for each `rare` others is of this class."""
+    own = np.flatnonzero(y == label)
+    most = round((len(y) - len(own)) / rare)
+    rows = np.sort(np.r_[np.flatnonzero(y != label), rng.permutation(own)[:most]])
+    return X.iloc[rows].reset_index(drop=True), y[rows]
 
 
 # -- who predicts: probabilities of each row before its label, and the classes ---------------------------------------
@@ -194,6 +216,7 @@ RUNS: dict[str, tuple[str, Run]] = {  # name: the package that it needs, and how
     "HGB, sources only": ("sklearn", refitted(HGB, every=0)),
     "HGB": ("sklearn", refitted(HGB)),
     "HGB x 5": ("sklearn", refitted(HGB, 5.0)),
+    "logistic": ("sklearn", refitted(LOGISTIC, one_hot=True)),
     "logistic x 5": ("sklearn", refitted(LOGISTIC, 5.0, one_hot=True)),
     "ExtraTrees x 5": ("sklearn", refitted(FOREST, 5.0)),
     "LightGBM": ("lightgbm", refitted(LIGHTGBM)),
@@ -251,6 +274,71 @@ def _figures(run: Run, task: Task) -> dict[str, float]:
         "ms a row": 1e3 * seconds / len(right),
         "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
+
+
+RARE_PEERS = ("hedgerow", "hedgerow-linear", "logistic", "HGB", "LightGBM")
+
+
+def rare(
+    quick: bool, tasks: str = ",".join(TASKS), seeds: int = 3, first: int = 0, ratios: str = "20,50",
+    peers: str = ";".join(RARE_PEERS),
+) -> Iterator[Row]:  # fmt: skip
+    """The tables above, with the least frequent class of more than 5 % thinned to one row for each 20 or 50 others, in
+    sources and stream: how well its probability finds the class among the others. The others are fitted again every 50
+    labels on sources and target rows. Seeds below `seeds`, from `first` on."""
+    if quick:
+        tasks = "bikeshare"
+        ratios = "20"
+        seeds = first + 1
+        peers = "hedgerow-linear"
+    for seed in range(first, seeds):
+        for ratio in map(int, ratios.split(",")):
+            for name in tasks.split(","):
+                setting = {"task": name, "one in": ratio, "seed": seed, "who": ""}
+                streams = [(setting, task_of(name, seed, ratio))]
+                yield from measured(streams, RUNS, peers, _found)
+
+
+def _found(run: Run, task: Task) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    p, classes = run(task)
+    own = task.labels == task.rare
+    scores = p[:, classes == task.rare].sum(axis=1)
+    return {
+        "average precision": float(average_precision_score(own, scores)),
+        "AUC": float(roc_auc_score(own, scores)),
+        "mistakes %": 100 * float((classes[p.argmax(axis=1)] != task.labels).mean()),
+        "rare rows": int(own.sum()),
+    }
+
+
+def rare_page(lines: list[Line]) -> Iterator[str]:
+    """Means of each table; then the mean over all, and how far each is from ours in paired standard errors."""
+    figure = "average precision"
+    cells: dict[tuple[Any, ...], dict[str, Line]] = {}
+    for line in lines:
+        own = line["setting"]
+        cells.setdefault((own["task"], own["one in"], own["seed"]), {})[own["who"]] = line
+    for ratio in dict.fromkeys(line["setting"]["one in"] for line in lines):
+        yield from ["", f"### {figure}, one in {ratio}", ""]
+        part = [line for line in lines if line["setting"]["one in"] == ratio]
+        yield from means(part, "who", "task", figure, 3, {}, {"mean": list(TASKS)})
+    rows = []
+    for who in dict.fromkeys(line["setting"]["who"] for line in lines):
+        both = [each for each in cells.values() if who in each and "hedgerow" in each]
+        if not both:
+            continue
+        x, ours = (
+            np.array([each[name]["figures"][figure] for each in both]) for name in (who, "hedgerow")
+        )
+        ahead = ours - x
+        error = ahead.std(ddof=1) / np.sqrt(len(both)) if len(both) > 1 else 0.0
+        auc = np.mean([each[who]["figures"]["AUC"] for each in both])
+        lead = "" if who == "hedgerow" else f"{ahead.mean():+.4f} ± {error:.4f}"
+        rows.append([who, len(both), f"{x.mean():.4f}", f"{auc:.4f}", lead])
+    heads = ["who", "runs", figure, "AUC", "ours is ahead by (paired standard error)"]
+    yield from ["", "### All runs", "", *Table("", "", heads, rows).markdown().splitlines()]
 
 
 def tables_page(lines: list[Line]) -> Iterator[str]:
