@@ -36,6 +36,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "peers": ("peers", "Our learner against other packages"),
     "tables": ("tables", "Tables"),
     "rare": ("tables", "Rare classes"),
+    "check": ("tables", "The check of tables"),
     "table_cost": ("tables", "What trees cost"),
     "numbers": ("numbers", "Numbers"),
     "streams": ("streams", "Streams in their own order"),

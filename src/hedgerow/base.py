@@ -27,6 +27,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
+from hedgerow.findings import WIDEST, Bins, column_numbers
 from hedgerow.inputs import (
     UNLABELLED,
     Inputs,
@@ -72,6 +73,7 @@ else:
 __all__ = ["ClassifierMixin", "Fitted", "NamedValues", "OnlineTransferEstimator", "RegressorMixin"]
 
 T = TypeVar("T")
+BINNED = 500  # rows of a source, at least, of which the distribution of each column is kept
 SAMPLE = 256  # rows of the sources that are kept for `feature_importances_`
 CHANGEABLE = (
     "classes",
@@ -137,7 +139,7 @@ class OnlineTransferEstimator(BaseEstimator):
     _lock: threading.RLock
     _start: Callable[..., None]  # every form of `fit`: build the learner and install it
     _sample: tuple[Array, Array] | None
-    _about: dict[str, dict[str, float]]  # what files keep of the fit: importances, discrepancies
+    _about: dict[str, dict[str, Any]]  # of the fit: importances, discrepancies, bins
     _is_regressor = False
     _takes_gaps = False  # whether rows of numbers may have gaps (NaN) from the start
 
@@ -366,7 +368,7 @@ class OnlineTransferEstimator(BaseEstimator):
         return of_row(value, row, usual, names, spans, cells, what)
 
     def _keep_sample(self, sources: Sequence[Labelled]) -> None:
-        """Some rows of each source; of more columns than are shuffled, none."""
+        """Some rows of each source, and where its rows fall in each column; of very many columns, none."""
         sources = [source for source in sources if len(source.labels)]
         if not sources or self._inputs.width > MOST_COLUMNS:
             self._sample = None
@@ -377,6 +379,20 @@ class OnlineTransferEstimator(BaseEstimator):
             np.concatenate([dense(s.X[i]) for s, i in at]),
             np.concatenate([s.labels[i] for s, i in at]),
         )
+        names, spans = self.spans
+        if len(names) <= WIDEST:
+            parts = [dense(s.X[:: max(len(s.labels) // BINNED, 1)]) for s in sources]
+            bins = [Bins.of([column_numbers(X, span) for X in parts]) for span in spans]
+            self._about = {
+                "bins": {name: each.to_list() for name, each in zip(names, bins, strict=True)}
+            }
+
+    @property
+    def spans(self) -> tuple[list[str], list[tuple[int, int]]]:
+        """Columns as the user knows them: their names, and the first number and the width of each."""
+        with self._fitted:
+            names, spans, _ = self._inputs.columns(None)
+        return names, spans or [(j, 1) for j in range(len(names))]
 
     def _loss(self, X: Array, labels: Array) -> float:
         """The mean loss of rows that are read already."""
@@ -398,9 +414,8 @@ class OnlineTransferEstimator(BaseEstimator):
                     "feature_importances_ needs rows of the sources, which a model without sources, or of more than "
                     f"{MOST_COLUMNS} columns does not have; fit it, or use explain_one(x, by_column=True)"
                 )
-            names, spans, _ = self._inputs.columns(None)
+            names, spans = self.spans
             X, labels = sample
-            spans = spans or [(j, 1) for j in range(len(names))]
             return NamedValues(names, importances(lambda rows: self._loss(rows, labels), X, spans))
 
     def keep(self, what: str, values: Mapping[str, float]) -> None:
@@ -409,8 +424,8 @@ class OnlineTransferEstimator(BaseEstimator):
             self._about = {**self._about, what: dict(values)}
 
     @property
-    def kept_(self) -> Mapping[str, Mapping[str, float]]:
-        """What is kept of the fit, by name: importances of the columns when it was saved, discrepancies of sources."""
+    def kept_(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is kept of the fit, by name: importances of columns at the last save, discrepancies of sources, bins."""
         with self._fitted:
             return self._about
 

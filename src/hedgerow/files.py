@@ -30,6 +30,7 @@ from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts, of_json
 from hedgerow.core.values import as_labels, labels_from_json, labels_to_json, plain
 from hedgerow.coverage import coverages
+from hedgerow.findings import Bins
 from hedgerow.heads import HEADS
 from hedgerow.inputs import Inputs, checked_dtype, cost_matrix
 from hedgerow.learner import OnlineLearner, learner_of
@@ -193,7 +194,7 @@ class StoredModel:
     requests: dict[str, dict[str, Any]] | None
     sources: list[str]
     inputs: Inputs
-    about: dict[str, dict[str, float]]
+    about: dict[str, dict[str, Any]]
     version: str = __version__
 
     @property
@@ -262,9 +263,14 @@ class StoredModel:
             names = None if features is None else np.array(features, dtype=object)
             inputs = Inputs(n, names, encoder=encoder)
             about = {
-                str(what): {str(name): float(value) for name, value in values.items()}
+                str(what): {
+                    str(name): Bins.of_list(value).to_list() if what == "bins" else float(value)
+                    for name, value in values.items()
+                }
                 for what, values in header.get("about", {}).items()
             }
+            if about.get("bins") and list(about["bins"]) != inputs.columns(None)[0]:
+                raise ValueError("its bins are of other columns")
             return cls(
                 learner, classes, params, header["requests"], sources, inputs, about, version
             )

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from hedgerow.tables import (
     FEW_ROWS,
     ID,
     ID_NAME,
+    LARGE,
     MOST_ALIKE,
     NAN,
     Column,
@@ -113,10 +114,13 @@ def check_labels(parts: Sequence[tuple[str, Array]]) -> None:
     alike = {truth(text): text for text in dict.fromkeys(firsts[texts[0]])}
     counted = dict.fromkeys(firsts[numbers[0]])
     pairs = {x: alike[truth(x)] for x in counted if truth(x) is not None and truth(x) in alike}
-    mapping = f", for instance with y.map({pairs})" if len(pairs) == len(counted) else ""
+    words = " ".join(f"--relabel {old}={new}" for old, new in pairs.items())
+    remedy = (
+        f"{words} (in Python y.map({pairs}))" if len(pairs) == len(counted) else "--relabel OLD=NEW"
+    )
     raise InputError(
         f"labels are text in {listed(texts)} (such as {firsts[texts[0]][0]!r}) and numbers in {listed(numbers)} (such "
-        f"as {firsts[numbers[0]][0]!r}): write them alike in all sources{mapping}"
+        f"as {firsts[numbers[0]][0]!r}): write them alike in all sources: {remedy}"
     )
 
 
@@ -155,6 +159,16 @@ def check_first_labels(labels: Sequence[Any], classes: Collection[Any]) -> None:
         raise InputError(
             f"{len(new)} of the first {len(known)} labels are different classes that the model does not know (such as "
             f"{next(iter(known))!r}): is this the column of labels?"
+        )
+    numbers = [as_float(label) is not None for label in (*known, *classes)]
+    if (
+        classes
+        and len(known) >= FEW_ROWS
+        and numbers == [True] * len(known) + [False] * len(classes)
+    ):
+        raise InputError(
+            f"the first {len(known)} labels are numbers (such as {known[0]!r}) and the model's classes are text (such "
+            f"as {next(iter(classes))!r}): write the labels as in the sources"
         )
 
 
@@ -271,7 +285,7 @@ def examine(
     used = [name for name, column in columns.items() if isinstance(column, Column)]
     mixed = _different_kinds(parts, options)
     labelled = [source for source in sources if source.labels is not None]
-    shares = {} if numbers else _shares(labelled)
+    shares = {} if numbers else _class_shares(labelled)
     if shares:
         kinds = [
             ", ".join(
@@ -421,7 +435,7 @@ def rare_below(classes: int) -> float:
     return min(RARE, 0.25 / max(classes, 1))
 
 
-def _shares(sources: Sequence[Known]) -> dict[str, dict[Any, float]]:
+def _class_shares(sources: Sequence[Known]) -> dict[str, dict[Any, float]]:
     """The share of each class in each source; a class of another source has 0."""
     counts = {}
     for source in sources:
@@ -508,9 +522,11 @@ def _shifted(sources: Sequence[Known], target: Known, names: Sequence[str]) -> l
     shifts = []
     for name in names:
         if all(name in part.table.names for part in (*sources, target)):
-            index, between = stability_of(_coded([*sources, target], name))
-            if index > max(SHIFTED, between):
-                shifts.append((index, f"{name} {index:.2f} ({between:.2f})"))
+            *others, own = _coded([*sources, target], name)
+            bins = Bins.of(others)
+            index = bins.index(own)
+            if index > max(SHIFTED, bins.between):
+                shifts.append((index, f"{name} {index:.2f} ({bins.between:.2f})"))
     if not shifts:
         return []
     shown = listed([text for _, text in sorted(shifts, reverse=True)], most=5)
@@ -522,25 +538,67 @@ def _shifted(sources: Sequence[Known], target: Known, names: Sequence[str]) -> l
     ]
 
 
-def stability_of(codes: Sequence[Array]) -> tuple[float, float]:
-    """The population stability index of the last against the others, and the largest between one of these and the rest.
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Where the rows of the sources fall in a column, for its population stability index.
+
+    `between` is the largest index between a source and the others.
 
     >>> x = np.arange(100.0)
-    >>> [round(index, 2) for index in stability_of([x, x, x + 50])]
-    [2.28, 0.0]
+    >>> bins = Bins.of([x, x])
+    >>> round(bins.index(x + 50), 2), bins.between
+    (2.28, 0.0)
     """
-    *others, _ = codes
-    edges = np.unique(np.quantile(np.concatenate(others), np.arange(1, 10) / 10))
-    binned = [
-        np.bincount(np.searchsorted(edges, each), minlength=len(edges) + 1) + 0.5 for each in codes
-    ]
-    *shares, own = (each / each.sum() for each in binned)
 
-    def index(p: Array, q: Array) -> float:
-        return float(((p - q) * np.log(p / q)).sum())
+    edges: Array
+    shares: Array
+    between: float
 
-    rests = [[s for j, s in enumerate(shares) if j != i] for i in range(len(shares))]
-    between = [
-        index(p, np.mean(rest, axis=0)) for p, rest in zip(shares, rests, strict=True) if rest
-    ]
-    return index(np.mean(shares, axis=0), own), max(between, default=0.0)
+    @classmethod
+    def of(cls, parts: Sequence[Array]) -> Self:
+        """Deciles of the numbers of all sources; NaN is below them."""
+        every = _with_gaps(np.concatenate(parts))
+        edges = np.unique(np.quantile(every, np.arange(1, 10) / 10, method="lower"))
+        each = [_shares(edges, part) for part in parts]
+        rests = [
+            np.mean(each[:i] + each[i + 1 :], axis=0) for i in range(len(each) * (len(each) > 1))
+        ]
+        between = max(map(_index, each, rests), default=0.0)
+        return cls(edges, np.mean(each, axis=0), between)
+
+    @classmethod
+    def of_list(cls, values: Sequence[float]) -> Self:
+        """The inverse of `to_list`; what is none is a ValueError."""
+        between, *rest = values
+        half = len(rest) // 2
+        bins = cls(np.array(rest[:half]), np.array(rest[half:]), between)
+        if len(bins.shares) != half + 1 or not np.isfinite(values).all() or min(bins.shares) <= 0:
+            raise ValueError("bins of a column that are none")
+        return bins
+
+    def to_list(self) -> list[float]:
+        """All numbers, as model files keep them."""
+        return [self.between, *self.edges.tolist(), *self.shares.tolist()]
+
+    def index(self, x: Array) -> float:
+        """The population stability index of other rows."""
+        return _index(self.shares, _shares(self.edges, x))
+
+
+def _with_gaps(x: Array) -> Array:
+    return np.where(np.isnan(x), -LARGE, x)
+
+
+def _shares(edges: Array, x: Array) -> Array:
+    counts = np.bincount(np.searchsorted(edges, _with_gaps(x)), minlength=len(edges) + 1) + 0.5
+    return np.asarray(counts / counts.sum())
+
+
+def _index(p: Array, q: Array) -> float:
+    return float(((p - q) * np.log(p / q)).sum())
+
+
+def column_numbers(X: Array, span: tuple[int, int]) -> Array:
+    """One number a row for a column that an encoder made several of: their sum, the j-th counted j times."""
+    first, width = span
+    return np.asarray(X[:, first : first + width] @ np.arange(1.0, width + 1))

@@ -17,7 +17,7 @@ from hedgerow.fleet.store import FleetStore
 from hedgerow.inputs import as_table
 from hedgerow.live.journal import Journal
 from hedgerow.live.look import look
-from hedgerow.live.report import discrepancies
+from hedgerow.live.report import discrepancies, shifts
 from hedgerow.regressor import load_model
 from hedgerow.rows.wanted import listed
 from hedgerow.store import Store, copy_folder
@@ -74,6 +74,7 @@ def _journal(path: Path) -> list[tuple[str, str]]:
     with look(path) as journal:
         counts = journal.summary()
         clf = journal.model()
+        moved = sorted(shifts(clf, journal).items(), key=lambda pair: -pair[1][0])[:5]
     so_far_now, lately = counts["words"]
     rows = [
         ("what", "the folder of a live model"),
@@ -94,6 +95,9 @@ def _journal(path: Path) -> list[tuple[str, str]]:
             f"from snapshot {counts['snapshot']}, then {counts['steps_since_snapshot']} steps",
         ),
     ]
+    if moved:
+        most = ", ".join(f"{name} {now:.2f} ({between:.2f})" for name, (now, between) in moved)
+        rows.append(("columns that differ", f"{most} (stability index; between the sources)"))
     return rows + _trusted(clf)
 
 

@@ -12,7 +12,7 @@ import ast
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,11 +125,13 @@ class Csv:
     delimiter: str | None = None
     decimal: str | None = None
 
-    def reading(self, encoding: str | None = None) -> AbstractContextManager[None]:
+    def reading(
+        self, encoding: str | None = None, labels: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[None]:
         """Within, files are read so."""
         from hedgerow.rows.inputs import Dialect, written_with
 
-        return written_with(Dialect(self.delimiter, self.decimal, encoding, note))
+        return written_with(Dialect(self.delimiter, self.decimal, encoding, note, labels or {}))
 
 
 @Group
@@ -151,17 +153,21 @@ class Tables:
         Of numbers in CSV files: . or a comma; else the first rows tell.
     encoding
         Of text; else UTF-8, and cp1252 for a file that is no UTF-8.
+    relabel
+        OLD=NEW of labels that a file writes otherwise: 1=yes.
     """
 
     column: Words = None
     na: Words = None
+    relabel: Words = None
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
 
     def reading(self) -> AbstractContextManager[None]:
         """Within, files are read so."""
-        return Csv(self.delimiter, self.decimal).reading(self.encoding)
+        labels = pairs(self.relabel or [], "--relabel", str)
+        return Csv(self.delimiter, self.decimal).reading(self.encoding, labels)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -189,7 +195,9 @@ def columns(words: Sequence[str]) -> dict[str, list[str]]:
     return table
 
 
-def pairs(words: Sequence[str], option: str = "--option") -> dict[str, Any]:
+def pairs(
+    words: Sequence[str], option: str = "--option", read: Callable[[str], Any] = ast.literal_eval
+) -> dict[str, Any]:
     """Values by name from key=value pairs.
 
     >>> pairs(["dim=20", "preprocess=zscore+unit"])
@@ -201,7 +209,7 @@ def pairs(words: Sequence[str], option: str = "--option") -> dict[str, Any]:
         if not mark:
             raise InputError(f"{option} {word!r}: write key=value, for instance dim=50")
         try:
-            values[key] = ast.literal_eval(value)
+            values[key] = read(value)
         except (ValueError, SyntaxError):
             values[key] = value
     return values

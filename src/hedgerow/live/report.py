@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import Array, dense
 from hedgerow.core.values import count
 from hedgerow.drift import LONGEST, THRESHOLD
+from hedgerow.events import row_of_bytes, rows_together
+from hedgerow.findings import Bins, column_numbers
 from hedgerow.live.journal import Journal
 from hedgerow.task import CLASSES, NUMBERS, Model, Task, task_of
 
@@ -383,6 +385,30 @@ def discrepancies(clf: Any) -> dict[str, float | None]:
     return {name: finite(d / n) for (name, d), n in zip(distances.items(), means, strict=True)}
 
 
+NEWEST_ROWS = 500  # events by which the distribution of a column is told
+FEW_ROWS = 50
+
+
+def shifts(clf: Model, journal: Journal) -> dict[str, list[float]]:
+    """By column, the population stability index of the newest events, and the largest between sources.
+
+    None before there are some events that the model has predicted, or of a model that kept no bins.
+    """
+    bins = clf.kept_.get("bins")
+    now = journal.models()[-1]
+    newest = "SELECT x FROM event WHERE number > ? ORDER BY number DESC LIMIT ?"
+    rows = journal.rows(newest, (now.number, NEWEST_ROWS)) if bins else []
+    if not bins or len(rows) < FEW_ROWS:
+        return {}
+    width, dtype = now.width, np.dtype(now.dtype)
+    X = dense(rows_together([row_of_bytes(x, width, dtype) for (x,) in rows]))
+    found = {}
+    for name, span in zip(*clf.spans, strict=True):
+        own = Bins.of_list(bins[name])
+        found[name] = [own.index(column_numbers(X, span)), own.between]
+    return found
+
+
 class History:
     """Points, oldest first; each is also a row of the journal."""
 
@@ -620,6 +646,7 @@ def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any
         },
         "label_delay": _delay(journal),
         "drift_alarms": clf.drift_.alarms,
+        "shifts": shifts(clf, journal),
         "latency": timing.latency(),
         "rate": timing.rate(scores.events, scores.labels),
         "journal": {

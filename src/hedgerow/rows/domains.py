@@ -153,6 +153,7 @@ def read_table(files: Files, label: str | None, name: str) -> Domain:
         what = "a header and no rows" if files.format in DELIMITERS else "no rows"
         raise InputError(f"{files.names[0]}: {what}; a domain needs at least one instance")
     features, X, labels, lines = table
+    labels = files.dialect.relabelled(labels)
     y = (
         None
         if label is None

@@ -22,11 +22,12 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,9 +61,19 @@ class Dialect(NamedTuple):
     decimal: str | None = None
     encoding: str | None = None
     say: Callable[[str], None] = lambda _: None
+    labels: Mapping[str, str] = MappingProxyType({})  # what stands there, and what it is to be
+
+    def relabelled(self, labels: list[Any]) -> list[Any]:
+        """Labels as they are to be."""
+        if not self.labels:
+            return labels
+        words = [str(label).strip() for label in labels]
+        RELABELLED.get().update(self.labels.keys() & set(words))
+        return [self.labels.get(word, label) for word, label in zip(words, labels, strict=True)]
 
 
 DIALECT = ContextVar[Dialect]("DIALECT")
+RELABELLED = ContextVar[set[str]]("RELABELLED")
 
 
 @contextmanager
@@ -74,7 +85,7 @@ def written_with(dialect: Dialect) -> Iterator[None]:
     Traceback (most recent call last):
     hedgerow.core.errors.InputError: --delimiter 'ab': give one character, such as ; or \\t
     """
-    delimiter, decimal, encoding, say = dialect
+    delimiter, decimal, encoding, say, labels = dialect
     delimiter = "\t" if delimiter == "\\t" else delimiter
     if delimiter is not None and (
         len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()
@@ -89,11 +100,15 @@ def written_with(dialect: Dialect) -> Iterator[None]:
             f"--encoding {encoding!r}: no such encoding; give cp1252, for instance"
         ) from None
     token = DIALECT.set(
-        Dialect(delimiter, decimal, encoding, cache(say))
+        Dialect(delimiter, decimal, encoding, cache(say), labels)
     )  # once a line, however often a file is opened
+    met = RELABELLED.set(set())
     try:
         yield
+        if unmet := labels.keys() - RELABELLED.get():
+            raise InputError(f"--relabel {sorted(unmet)[0]}=..: no file has this label")
     finally:
+        RELABELLED.reset(met)
         DIALECT.reset(token)
 
 

@@ -24,7 +24,7 @@ from hedgerow.live.report import RULES
 from hedgerow.service.models import Entry
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-MOST_SOURCES = 100  # of a model that have a sample each
+MOST = 100  # sources or columns of a model that have a sample each
 METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH")
 
 
@@ -66,6 +66,8 @@ METRICS = {
         "queue": "Requests that wait for the model",
         "alarms": "Alarms that hold now",
         "discrepancy": "Mean squared distance of means",
+        "column_shift": "Population stability index of the newest events",
+        "column_shift_of_sources": "The largest population stability index between sources",
         "events": "Events that were predicted",
         "labels": "Labels that were learned",
         "mistakes": "Predictions that their label showed wrong",
@@ -103,7 +105,12 @@ COUNTERS = (
     "drift_alarms",
     "squared_error",
 )
-LABELS = {"alarms": "rule", "discrepancy": "source"}  # of metrics that have several samples a model
+LABELS = {  # of metrics that have several samples a model
+    "alarms": "rule",
+    "discrepancy": "source",
+    "column_shift": "column",
+    "column_shift_of_sources": "column",
+}
 
 
 def numbers_of(entry: Entry) -> dict[str, Any]:
@@ -113,11 +120,14 @@ def numbers_of(entry: Entry) -> dict[str, Any]:
     live = entry.live
     if live is None:
         return stats
+    shifts = list(stats["shifts"].items())[:MOST]
     raised = Counted(alarm["rule"] for alarm in live.alarms())
     entry.alarms = {rule: raised[rule] for rule in RULES}
     return {
         **stats,
-        "discrepancy": dict(itertools.islice(stats.get("discrepancy", {}).items(), MOST_SOURCES)),
+        "discrepancy": dict(itertools.islice(stats.get("discrepancy", {}).items(), MOST)),
+        "column_shift": {name: each[0] for name, each in shifts},
+        "column_shift_of_sources": {name: each[1] for name, each in shifts},
         "journal_bytes": stats["journal"]["bytes"],
         "snapshot_age_seconds": _age(stats["snapshot"]["time"]),
         "snapshot_failed": stats["snapshot"]["error"] is not None,

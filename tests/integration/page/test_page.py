@@ -120,6 +120,8 @@ def test_charts_move_and_late_labels_are_filled_in(service, stream, open_page):
     page = open_page(f"{service.url}/models/late")
     service.post("late", "predict-then-learn", stream.take(60))
     wait_for(page, "#labels", "60")
+    shifts = service.get("late", "stats")["shifts"]
+    assert page.inner_text("#shift-rows tr th") == max(shifts, key=lambda name: shifts[name][0])
     charts = ["so-far", "windowed", "weights", "discrepancy", "calibration", "rate", "latency"]
     before = {name: drawn(page, name) for name in charts}
     given = stream.take(2)

@@ -90,5 +90,14 @@ def test_metrics_of_alarms_delays_calibration_process_and_build(serve, models):
         assert value(f'hedgerow_model_alarms{{model="site",rule="{rule}"}}') == 0
     for source in ("s0", "s1"):
         assert f'hedgerow_model_discrepancy{{model="site",source="{source}"}}' in text
+    assert "hedgerow_model_column_shift{" not in text  # of ten events
+    body = {"instances": [ROW] * 50}
+    service.http.post("/v1/models/site/predict", json=body)
+    text = service.http.get("/metrics").text
+    shifts = service.http.get("/v1/models/site/stats").json()["shifts"]
+    for column, (now, between) in shifts.items():
+        for name, shown in (("column_shift", now), ("column_shift_of_sources", between)):
+            assert value(f'hedgerow_model_{name}{{column="{column}",model="site"}}') == shown
+    assert max(now for now, _ in shifts.values()) > 1  # the same row fifty times
     assert value("process_resident_memory_bytes") > 1e6
     assert re.search(r'hedgerow_build_info\{.*version="[^"]+"', text)

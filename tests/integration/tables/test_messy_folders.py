@@ -120,6 +120,17 @@ def test_labels_of_mixed_kinds_and_labels_that_all_differ(tmp_path):
     assert "labels are text in lyon8, madrid (such as 'no'" in done.stderr.replace("'yes'", "'no'")
     assert "and numbers in vienna" in done.stderr
     assert "y.map({" in done.stderr
+    remedy = ("--relabel", "0=no", "--relabel", "1=yes")
+    assert " ".join(remedy[2:]) in done.stderr
+    assert fit(path, *remedy).returncode == 0
+    assert load_model(path / "m.safetensors").classes_.tolist() == ["no", "yes"]
+    run = ("run", "-m", path / "m.safetensors", "--label", "bought", "--output", "-")
+    done = hedgerow(*run, "--input", path / "vienna.csv")
+    assert done.returncode == 2
+    assert "labels are numbers (such as '" in done.stderr
+    done = fit(path, *remedy, "--relabel", "2=maybe")
+    assert done.returncode == 2
+    assert "--relabel 2=..: no file has this label" in done.stderr
     done = fit(path, "--label", "title")
     assert done.returncode == 2
     assert "600 different labels in 600 rows" in done.stderr

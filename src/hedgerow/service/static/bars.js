@@ -35,6 +35,15 @@ export function showTrust(body, stats, all) {
   return order.length;
 }
 
+/** The columns of which the newest events differ most from the sources. */
+export function showShifts(body, stats) {
+  const order = Object.entries(stats.shifts).sort((a, b) => b[1][0] - a[1][0]).slice(0, 8);
+  const most = Math.max(1, ...order.map(([, [now]]) => now));
+  fillRows(body, order, () => row(["weight", null]), (tr, [name, [now, between]]) => {
+    write(tr, name, [[now, number(now), now / most], [between, number(between)]]);
+  });
+}
+
 /** Predicted and labelled counts a class, in the order of the model's classes. */
 export function showBalance(body, stats, all) {
   const names = stats.classes.map(String);

@@ -1,6 +1,6 @@
 // The page of one model: reads the history once, then looks for what has changed.
 import { follow, get, modelPath, root } from "./api.js";
-import { showBalance, showCalibration, showLatency, showTrust } from "./bars.js";
+import { showBalance, showCalibration, showLatency, showShifts, showTrust } from "./bars.js";
 import { setDatum, setText } from "./dom.js";
 import { NONE, count, number, plural, ratio, share } from "./format.js";
 import { showAlarms } from "./alarms.js";
@@ -83,6 +83,7 @@ function render() {
   if (!isNumbers) ofClasses(stats);
   const experts = showTrust(find("trust-rows"), stats, find("all-experts").checked);
   setText(find("all-experts-text"), `Show all ${count(experts)} experts`);
+  showShifts(find("shift-rows"), stats);
   showLatency(find("latency-rows"), stats.latency);
   latest.show(rows.slice(0, SHOWN));
   summary.tell(stats, alarms);
