@@ -15,7 +15,7 @@ import pandas as pd
 
 from bench.measure import DATA
 from bench.nine import EARLY, calibration_error
-from bench.pages import Line, summary
+from bench.pages import Line, means, summary
 from bench.record import Row
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.comparison.tables import Table
