@@ -50,7 +50,7 @@ SHOWN = (
 
 app = App(
     name="hedgerow",
-    help="Online transfer learning: labelled sources in advance, a target stream, good predictions from the first row.",
+    help="Online transfer learning: fit on labelled data of other domains, predict and learn along a new one's stream.",
     help_format="plaintext",
     version=f"hedgerow {__version__}",
     default_parameter=options.DEFAULT,
@@ -96,8 +96,8 @@ def demo(
     *, experiment: Experiment = Experiment(), out: Out = Path("hedgerow-demo"), orders: Orders = 10,
     target: str = "shifted",
 ) -> None:  # fmt: skip
-    """All methods side by side on real digits, the domains computed distortions of them; two comparisons: with the
-    paper's preprocessing and with ours.
+    """Compare all methods on handwritten digits, whose domains are distortions computed from them: once with the
+    paper's preprocessing, once with ours.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def demo(
 
 @app.command
 def methods(*, readings: bool = False) -> None:
-    """The methods and what they are made of.
+    """List the methods and their parts.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def methods(*, readings: bool = False) -> None:
 
 @app.command
 def data(*, data_dir: DataDir = None) -> None:
-    """The data sets that load() knows, and where each one is."""
+    """List the data sets that load() knows, and where each one is."""
     from hedgerow.data import available
 
     header = ["name", "domains", "rows", "features", "classes", "where"]
@@ -173,18 +173,18 @@ def check(
     model: Path | None = None,
     tables: Tables = Tables(),
 ) -> int:
-    """What is wrong with files, or odd about them, before anything is fitted; exit code 1 if it would stop a fit.
+    """Report what is wrong with files, or odd, before anything is fitted; exit code 1 if a fit would be refused.
 
     Parameters
     ----------
     files
         Labelled sources: files, folders or patterns.
     label
-        Their label column; without it labels are not looked at.
+        Their label column; without it labels are not checked.
     unlabelled
         Rows of the target.
     model
-        A model file: which of its columns the files lack.
+        A model file: report which of its columns the files lack.
     """
     from hedgerow.cli.fit_files import check_files
 
@@ -213,7 +213,7 @@ def fit(
     coverage: list[float] | None = None,
     plugins: Plugins = Plugins(),
 ) -> None:
-    """Fit a model on labelled source files and, better, some unlabelled rows of the target.
+    """Fit a model on labelled source files and, if there are any, unlabelled rows of the target.
 
     Parquet sources that take more than half of the free memory are read part by part, in several passes.
 
@@ -222,7 +222,7 @@ def fit(
     label
         The label column of the sources.
     output
-        Where the model goes (.safetensors).
+        File for the model (.safetensors).
     unlabelled
         Unlabelled rows of the target.
     reading
@@ -230,12 +230,12 @@ def fit(
     option
         key=value for the classifier, e.g. dim=50.
     from_journal
-        The folder of a live model: its rows are those of the target, and what it learned is learned again.
+        The folder of a live model: its rows are used as the target's, and its labels are learned again in their order.
     task
-        classify or regress. Without it the labels tell: text and few whole numbers are classes, fractions are numbers.
+        classify or regress. Default: text and a few whole numbers are classes, fractions are numbers.
     coverage
-        The share of labels that sets of classes or intervals of numbers are to contain; may be repeated. Without it
-        numbers have intervals of .9, classes no sets.
+        The share of labels that intervals of numbers or sets of classes should contain; may be repeated. Default:
+        intervals of 0.9 for numbers, no sets for classes.
     """
     from hedgerow.cli.fit_files import check_output, fit_files, parse_options, summary
 
@@ -265,7 +265,7 @@ def run(
     ----------
     setting
         key=value of the journal's live model, e.g. label_timeout=3600, max_pending=100000 or keep_events=100000; may be
-        repeated. accept_loss=True goes on with a journal whose newest events are missing; encoding=cp1252 reads text
+        repeated. accept_loss=True opens a journal whose newest events are missing; encoding=cp1252 reads text
         that is not UTF-8.
     """
     from hedgerow.run.loop import run as run_job
@@ -288,7 +288,7 @@ def run(
 
 @app.command
 def inspect(path: Path, /, *, plugins: Plugins = Plugins()) -> None:
-    """What a model or a journal is: domains, classes, who is trusted, mistakes or errors, sizes, what is waiting.
+    """Describe a model or a journal: domains, classes, weights, mistakes or errors, sizes, events that wait for labels.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def inspect(path: Path, /, *, plugins: Plugins = Plugins()) -> None:
 
 @app.command
 def explain(*, model: Path, row: str, json: bool = False, plugins: Plugins = Plugins()) -> None:
-    """Why a model predicts what it predicts for a row: what each expert says and weighs, what each column adds.
+    """Explain the prediction for one row: the vote and the weight of each expert, and what each column adds.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def explain(*, model: Path, row: str, json: bool = False, plugins: Plugins = Plu
 
 @app.command
 def export(journal: Path, /, *, output: Path) -> None:
-    """The events of a journal with features, predictions and labels.
+    """Write the events of a journal to a file, with features, predictions and labels.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def export(journal: Path, /, *, output: Path) -> None:
 
 @app.command
 def backup(journal: Path, folder: Path, /) -> None:
-    """Copy a live model or a fleet, also while it runs; the copy is verified, and can be opened.
+    """Copy a live model or a fleet, even while it runs; the copy is verified and can be opened.
 
     Parameters
     ----------
@@ -361,12 +361,12 @@ def backup(journal: Path, folder: Path, /) -> None:
 
 @app.command
 def restore(folder: Path, journal: Path, /) -> None:
-    """Bring a backup to a new folder, verified; the backup stays as it is.
+    """Copy a backup to a new folder and verify it; the backup itself is not changed.
 
     Parameters
     ----------
     folder
-        What `hedgerow backup` has made.
+        A folder made by `hedgerow backup`.
     journal
         A new folder for the live model or fleet; move an old one away before.
     """
@@ -386,7 +386,7 @@ def replace_model(
     reason: str = "",
     plugins: Plugins = Plugins(),
 ) -> None:
-    """Put another model in the place of a live one; its events and counts stay. A running service has PUT for it.
+    """Replace the model of a live model; its events and counts stay. For a model of a running service, use PUT.
 
     Parameters
     ----------
@@ -395,14 +395,14 @@ def replace_model(
     model
         A model file.
     back
-        The model before the last replacement, as it was then.
+        Undo the last replacement: the earlier model, as it was then.
     reason
-        Kept in the journal.
+        The reason; it is kept in the journal.
     """
     from hedgerow.live import LiveModel
 
     if (model is None) != back:
-        raise InputError("name a model file, or say --back, one of them")
+        raise InputError("give either a model file or --back")
     with LiveModel.open(journal) as live:
         before = live.stats()["model"]["digest"]
         now = (
@@ -424,16 +424,18 @@ def forget(journal: Path, id: list[str], /) -> None:
     journal
         The folder of a live model that no process has open. A running service has POST .../forget for it.
     id
-        Of an event; may be repeated.
+        The id of an event; may be repeated.
     """
     from hedgerow.live import LiveModel
 
     with LiveModel.open(journal) as live:
         forgotten = live.forget(*id)
     later = (
-        " (a reader that is open keeps older pages until it closes)" if forgotten.pending else ""
+        "; an open reader still holds older pages, which go when it closes"
+        if forgotten.pending
+        else ""
     )
-    print(f"{len(forgotten)} of {len(id)} events were there, and are forgotten{later}")
+    print(f"{len(forgotten)} of {len(id)} events found and removed{later}")
 
 
 @app.command(config=configured)
@@ -449,7 +451,7 @@ def serve(
     Parameters
     ----------
     demo
-        Stream the embedded digits into a model of their own.
+        Start a demonstration: the embedded digits stream into a model.
     """
     for module in ("starlette", "msgspec", "uvicorn", "prometheus_client"):
         require(module, "live")
@@ -467,7 +469,7 @@ def serve(
 
 @app.command
 def warm() -> int:
-    """Precompile the kernels into the cache, for all processes to come; in an image, while it is built."""
+    """Compile the kernels into the cache, so that later processes start fast; for an image, while it is built."""
     from hedgerow.cli.installation import warm as run_warm
 
     with terminal.progress() as progress:
@@ -479,7 +481,7 @@ def warm() -> int:
 
 @app.command
 def doctor() -> int:
-    """What is installed, with a remedy for every problem; exit code 1 if there is one."""
+    """Check the installation and name a remedy for every problem; exit code 1 if there is one."""
     from hedgerow.cli import installation
 
     findings = installation.examine()
@@ -500,7 +502,8 @@ def compare(
     experiment: Experiment = Experiment(),
     out: Out = Path("hedgerow-compare"),
     source: Annotated[
-        list[Path] | None, Parameter(help="A labelled source, as in `fit`; once for each.")
+        list[Path] | None,
+        Parameter(help="A labelled source, as in `fit`; repeat it for each source."),
     ] = None,
     stream: Path | None = None,
     label: str | None = None,
@@ -515,11 +518,11 @@ def compare(
     metric: str | None = None,
     option: Words = None,
 ) -> None:
-    """Methods side by side on your own files: mistakes, calibration, time, what each source was worth; a report.
+    """Compare methods on your own files: mistakes, calibration, time and the value of each source, in a report.
 
-    With --domain, each domain is the target once, all others its sources: ranks over domains. Labels that are numbers
-    are predicted by our regressor, a running mean, the last value, and ridge and boosting refitted: RMSE, MAE,
-    coverage and width of intervals.
+    With --domain, each domain is the target once and all others are its sources. Numeric labels are predicted by our
+    regressor, a running mean, the last value, and ridge and boosting, which are refitted: RMSE, MAE, coverage and
+    width of intervals.
 
     Parameters
     ----------
@@ -532,22 +535,22 @@ def compare(
     unlabelled
         Unlabelled rows of the target, known in advance.
     warmup
-        Instead: the share of the stream's first rows to take as unlabelled, e.g. .3; with --domain that is what is
-        taken where nothing is said.
+        Instead of --unlabelled: the share of the stream's first rows to use without labels, e.g. 0.3, which is the
+        default with --domain.
     methods
         Names joined by commas, or all; see `hedgerow methods`.
     order_by
-        Sort the stream by this column; it is no feature.
+        Sort the stream by this column, which is then not used as a feature.
     orders
         Orders of the stream: 1 is the order in time, more are shuffled.
     peers
         all: boosting and logistic regression of scikit-learn and, if it is installed, river's forest; none; or names
         joined by commas.
     task
-        classify or regress; without it the labels tell.
+        classify or regress; default: by the labels.
     metric
-        What methods are ranked by: mistakes, average-precision or log-loss; without it the average precision of a class
-        that is rare in the stream, else mistakes.
+        What methods are ranked by: mistakes, average-precision or log-loss. Default: mistakes, or the average precision
+        of a class that is rare in the stream.
     option
         key=value for the methods that read it, e.g. dim=50.
     """

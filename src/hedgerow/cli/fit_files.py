@@ -62,7 +62,7 @@ def check_output(output: Path, inputs: Sequence[Path]) -> None:
     for path in (file for input in inputs for file in _files(input)):
         if same_file(output, path):
             raise InputError(
-                f"--output {output} would overwrite {path}, which is to be read; choose another name"
+                f"--output {output} would overwrite {path}, which is an input; choose another name"
             )
     check_writable(output)
 
@@ -159,7 +159,7 @@ def _fit(
         notes = examined(domains, target, clf.table, found).texts
     if found == REGRESS:
         model = _regressor(clf, label, coverage)
-        remedy = "" if task else " (--task classify makes classes)"
+        remedy = "" if task else " (for classes: --task classify)"
         notes.append(f"the label {label!r} is a number: regression{remedy}")
     elif coverage:
         clf.set_params(coverage=list(coverage))
@@ -207,7 +207,7 @@ def _fit_again(
     known = np.flatnonzero([value is not None for value in labels])
     if len(known):
         clf.predict_then_learn(rows.X[known], labels_together(labels[known].tolist()))
-    what = f"{len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes on the way"
+    what = f"{len(known)} labels of {len(labels)} rows, {clf.mistakes_} mistakes"
     return replace(fitted, notes=(*fitted.notes, f"learned again from {journal}: {what}"))
 
 
@@ -298,9 +298,7 @@ def summary(fitted: Fitted) -> tuple[list[str], list[list[str]], list[str]]:
         *fitted.notes,
     ]
     if target is None and task is CLASSES:
-        lines.append(
-            "no unlabelled target rows: nothing could be aligned yet; --unlabelled gives the stream a better start"
-        )
+        lines.append("no target rows: alignment skipped; add --unlabelled for a better start")
     if apart:
         lines.append(
             "discrepancy: squared gaps between the means of source and target in the model's space, overall and by "

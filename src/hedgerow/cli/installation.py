@@ -21,11 +21,13 @@ NOTE = "note"
 PROBLEM = "problem"
 FOR_DEVELOPERS = ("all", "bench", "dev")
 REMEDY = (
-    "error: nothing could be kept, so every process will compile again. Run this as a user who can write to the "
-    "package's folder (in an image: before the user changes), or set NUMBA_CACHE_DIR or XDG_CACHE_HOME to a folder of "
-    "your own that others cannot write."
+    "error: compiled kernels could not be saved, so every process compiles them again. Run this as a user who can "
+    "write to the package's folder (in an image: before the user changes), or set NUMBA_CACHE_DIR or XDG_CACHE_HOME to "
+    "a folder of your own that others cannot write."
 )
-PROCESSOR = "They serve this kind of processor. For any other, set NUMBA_CPU_NAME=generic now and at run time."
+PROCESSOR = (
+    "They fit this type of processor. For others, set NUMBA_CPU_NAME=generic now and at run time."
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ def cache() -> Iterator[Finding]:
         else:
             yield Finding("compiled kernels", f"{len(list(folder.glob('*.nbc')))} kept in {folder}")
     if all(folders.values()):
-        yield Finding("compiled kernels", "kept nowhere", PROBLEM, REMEDY.removeprefix("error: "))
+        yield Finding(
+            "compiled kernels", "not saved anywhere", PROBLEM, REMEDY.removeprefix("error: ")
+        )
 
 
 def _requirements() -> Iterator[tuple[str, str, str]]:

@@ -67,7 +67,7 @@ def _model(path: Path) -> list[tuple[str, str]]:
 
 
 def _guarantee(model: OnlineTransferEstimator) -> str:
-    return f"at most {model.bound_:.1f}, on {model.guarantee_}" if model.seen_ else "none yet"
+    return f"at most {model.bound_:.1f}, on {model.guarantee_}" if model.seen_ else "no labels yet"
 
 
 def _journal(path: Path) -> list[tuple[str, str]]:
@@ -179,5 +179,5 @@ def _kind(folder: Path) -> type[Store]:
         if (folder / kind.FILE).is_file():
             return kind
     raise InputError(
-        f"{folder} has neither {Journal.FILE} nor {FleetStore.FILE}: it is no live model and no fleet"
+        f"{folder} has neither {Journal.FILE} nor {FleetStore.FILE}: it is neither a live model nor a fleet"
     )

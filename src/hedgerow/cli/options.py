@@ -56,12 +56,16 @@ def readings(context: CompletionContext) -> list[str]:
 
 
 Sources = Annotated[
-    list[Path], Parameter(help="A labelled source: a file, a folder or a 'pattern'; once for each.")
+    list[Path],
+    Parameter(
+        help="A labelled source: a file, a folder or a 'pattern'; repeat it for each source."
+    ),
 ]
 Orders = Annotated[int, AtLeastOne, Parameter(help="Orders of the stream.")]
-Jobs = Annotated[int, Parameter(help="Processes; -1 takes every core.")]
+Jobs = Annotated[int, Parameter(help="Processes; -1 uses every core.")]
 DataDir = Annotated[
-    Path | None, Parameter(help="Folder of the data sets; else $HEDGEROW_DATA, else downloads.")
+    Path | None,
+    Parameter(help="Folder of the data sets; default: $HEDGEROW_DATA, else downloaded."),
 ]
 Method = Annotated[str, Parameter(help="See `hedgerow methods`.", completer=methods)]
 Out = Annotated[Path, Parameter(help="Folder for results, report, tables and figures.")]
@@ -69,7 +73,7 @@ Config = Annotated[
     Path | None,
     Parameter(
         env_var="HEDGEROW_CONFIG",
-        help="TOML file with options of this command; variables and flags are stronger.",
+        help="TOML file with options of this command; variables and flags override it.",
     ),
 ]
 
@@ -82,9 +86,9 @@ class Experiment:
     Parameters
     ----------
     resume
-        Go on in a folder that has results.
+        Continue in a folder that has results.
     plugin
-        A Python file that registers your own parts, or has recipes of methods.
+        A Python file that registers your own parts or defines recipes of methods.
     """
 
     jobs: Jobs = -1
@@ -100,7 +104,7 @@ class Plugins:
     Parameters
     ----------
     plugin
-        A Python file that registers your own parts, or has recipes of methods.
+        A Python file that registers your own parts or defines recipes of methods.
     """
 
     plugin: Words = None
@@ -117,9 +121,9 @@ class Csv:
     Parameters
     ----------
     delimiter
-        Of CSV files: ; or \\t or another; else the header tells.
+        Delimiter of CSV files, such as ; or \\t; default: detected from the header.
     decimal
-        Of numbers in CSV files: . or a comma; else the first rows tell.
+        Decimal mark in CSV files, . or a comma; default: detected from the first rows.
     """
 
     delimiter: str | None = None
@@ -142,19 +146,19 @@ class Tables:
     Parameters
     ----------
     column
-        ROLE=NAME of a column: drop (leave it out), keep (use it though it looks like an id), id (it only names rows),
-        time (dates, or seconds since 1970), text (use its words), new (it comes later, in the stream), entity (its
-        values are names, also where they are numbers).
+        ROLE=NAME of a column: drop (leave it out), keep (use it although it looks like an id), id (it only identifies
+        rows), time (dates, or seconds since 1970), text (use its words), new (it appears later, in the stream), entity
+        (its values are categories, even if they are numbers).
     na
-        What stands for a gap, beside empty cells, NA, null and the like: unknown, -999.
+        A value that means missing, such as unknown or -999, beside empty cells, NA, null and the like.
     delimiter
-        Of CSV files: ; or \\t or another; else the header tells.
+        Delimiter of CSV files, such as ; or \\t; default: detected from the header.
     decimal
-        Of numbers in CSV files: . or a comma; else the first rows tell.
+        Decimal mark in CSV files, . or a comma; default: detected from the first rows.
     encoding
-        Of text; else UTF-8, and cp1252 for a file that is no UTF-8.
+        Encoding of text; default: UTF-8, and cp1252 for a file that is not UTF-8.
     relabel
-        OLD=NEW of labels that a file writes otherwise: 1=yes.
+        OLD=NEW: read the label OLD as NEW, for files that write it otherwise, such as 1=yes.
     """
 
     column: Words = None

@@ -56,7 +56,7 @@ def test_names_of_folders_and_patterns() -> None:
 def test_a_model_is_not_written_over_a_file_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     for input in (tmp_path, tmp_path / "*.csv"):
-        with pytest.raises(InputError, match=r"would overwrite .*a.csv, which is to be read"):
+        with pytest.raises(InputError, match=r"would overwrite .*a.csv, which is an input"):
             check_output(tmp_path / "a.csv", [input])
 
 

@@ -51,7 +51,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory, hedgerow: Run) -> Path:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (
-        "the label 'amount' is a number: regression (--task classify makes classes)" in done.stdout
+        "the label 'amount' is a number: regression (for classes: --task classify)" in done.stdout
     )
     assert "intervals of 80%, 50%" in done.stdout
     return folder

@@ -224,7 +224,7 @@ def test_what_a_fit_says_is_what_inspect_says(tmp_path):
     shown = hedgerow("inspect", path / "m.safetensors").stdout
     line = next(line for line in fitted.stdout.splitlines() if line.startswith("lyon8"))
     assert line.split()[-1] in shown  # the discrepancy of the source
-    assert "none yet" in shown
+    assert "no labels yet" in shown
     assert "columns that matter most" in shown
     model = load_model(path / "m.safetensors")
     assert max(model.feature_importances_, key=model.feature_importances_.get) == "amount"

@@ -177,7 +177,7 @@ def test_a_backup_is_restored_to_the_last_bit(tmp_path, live):
         restored.predict_then_learn(X[31:60], Y[31:60])
     with LiveModel.open(tmp_path / "copy") as copied:
         assert copied.stats()["labels"] == 30
-    with pytest.raises(InputError, match="no live model and no fleet"):
+    with pytest.raises(InputError, match="neither a live model nor a fleet"):
         copy(tmp_path, tmp_path / "other")
 
 
