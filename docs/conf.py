@@ -16,9 +16,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
 from site_commands import write_modules  # noqa: E402
+from site_texts import write_cheatsheet  # noqa: E402
 
 import hedgerow  # noqa: E402
 
+ADDRESS = ""  # where these pages are public, with a slash at the end; nothing is yet
 project = "hedgerow"
 author = "The hedgerow developers"
 copyright = "The hedgerow developers, BSD-3-Clause"
@@ -34,6 +36,7 @@ extensions = [
     "site_docstrings",
     "site_links",
     "site_math",
+    "site_texts",
 ]
 
 root_doc = "docs/index"
@@ -45,6 +48,7 @@ exclude_patterns = [
     "examples/**",
     "docs/gallery/**/*.ipynb",
     "docs/_templates/**",
+    "docs/joss/**",
 ]
 templates_path = [
     str(ROOT / "docs" / "_templates")
@@ -66,6 +70,7 @@ shutil.rmtree(
     ROOT / "docs" / "api", ignore_errors=True
 )  # pages of names that are gone would be warnings
 write_modules(ROOT / "docs" / "api" / "other-tools.rst")
+write_cheatsheet(ROOT / "docs" / "api" / "cheatsheet.md")
 autosummary_generate = [  # named, since Sphinx does not look for new pages where it was run before
     str(page)
     for page in (ROOT / "docs" / "api.rst", ROOT / "docs" / "api" / "other-tools.rst")
@@ -120,6 +125,8 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "hedgerow"
+html_baseurl = ADDRESS
+html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["hedgerow.css"]
 html_extra_path = ["_extra"]  # the door: index.html leads to docs/index.html
@@ -127,7 +134,11 @@ html_show_sourcelink = False
 html_copy_source = False
 html_last_updated_fmt = None
 html_theme_options = {
-    "logo": {"text": "hedgerow"},
+    "logo": {
+        "text": "hedgerow",
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+    },
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
     "header_links_before_dropdown": 7,

@@ -7,7 +7,17 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("src", "tests", "docs", "reproduction", "bench", "examples", "release", "deploy")
+FOLDERS = (
+    "src",
+    "tests",
+    "docs",
+    "reproduction",
+    "bench",
+    "examples",
+    "release",
+    "deploy",
+    "conda",
+)
 FILES = (
     "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "DESIGN.md", "LICENSE", "MANIFEST.in", "Makefile", "README.md",
     "RELEASING.md", "constraints.txt", "pyproject.toml", ".dockerignore",

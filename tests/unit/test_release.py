@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import hedgerow
@@ -27,6 +28,28 @@ PACKAGE = Path(hedgerow.__file__).parent
 
 def name_of(requirement: str) -> str:
     return canonicalize_name(Requirement(requirement).name)
+
+
+# -- conda -------------------------------------------------------------------------------------------------------
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for():
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load((ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8"))
+    names = [
+        *PROJECT["dependencies"],
+        *(PROJECT["optional-dependencies"][x] for x in ("cli", "lab")),
+    ]
+    wanted = {}
+    for each in (x for some in names for x in ([some] if isinstance(some, str) else some)):
+        requirement = Requirement(each)
+        name = {"matplotlib": "matplotlib-base"}.get(requirement.name, requirement.name)
+        wanted[name] = requirement.specifier
+    run = dict(line.split(" ", 1) for line in recipe["requirements"]["run"])
+    assert run.pop("python") == PROJECT["requires-python"]
+    assert {name: SpecifierSet(text) for name, text in run.items()} == wanted
+    assert recipe["package"]["version"] == hedgerow.__version__
+    assert (ROOT / "conda" / recipe["source"]["path"]).resolve() == ROOT
 
 
 # -- archives ---------------------------------------------------------------------------------------------------
