@@ -39,6 +39,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "check": ("tables", "The check of tables"),
     "table_cost": ("tables", "What trees cost"),
     "numbers": ("numbers", "Numbers"),
+    "ablation": ("ablation", "What each part of our learner is worth"),
     "streams": ("streams", "Streams in their own order"),
     "torture": ("", "Torture"),
 }

@@ -15,7 +15,7 @@ from typing import Any
 COMMANDS = "<!-- the commands -->"
 MODULES = ".. the modules of other tools"
 OTHER_PAGES = "... pages that no list has"
-LISTS = ("index.md", "start.md", "guide.md", "operations.md", "research.md", "development.md")
+LISTS = ("index.md", "guide.md", "operations.md", "results.md")
 OTHER_TOOLS = ("hedgerow.river", "hedgerow.mlflow")
 
 

@@ -3,7 +3,7 @@
     python -m reproduction                  the paper's tables and figures, published numbers beside ours
     python -m reproduction report FOLDER    the report on results that are there
     python -m reproduction study NAME       labels late or missing, new classes, drift, imbalance, bad sources
-    python -m reproduction book             the pages of docs/book, and the measured tables of other pages
+    python -m reproduction book             full reports in out/book, and the measured tables of docs
 
 stream      predict, then learn: labels at once, late, in batches or never
 tasks       a task of an experiment, and scenarios that change it

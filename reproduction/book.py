@@ -1,6 +1,6 @@
-"""The book of results: rows of the experiments in the repository, and the pages made of them.
+"""The book of results: rows of the experiments in the repository, and what is made of them.
 
-python -m reproduction book                  the pages of docs/book, the measured tables of which.md and streams.md
+python -m reproduction book                  full reports in out/book, and the measured tables of the pages in docs
 python -m reproduction book keep OUT NAME    keep the results in the folder OUT as rows/NAME.jsonl.xz and NAME.json
 
 NAME.json has the commands that fill the folder, the commit that ran them, and the versions that the rows name. Making
@@ -29,7 +29,7 @@ from hedgerow.comparison.results import KEY
 from hedgerow.comparison.runner import COMMANDS
 from hedgerow.comparison.tables import Table
 from reproduction import paper, study
-from reproduction.paper import TASKS, family_of
+from reproduction.paper import PUBLISHED, PUBLISHED_METHODS, TASKS, family_of
 from reproduction.runs import Runs
 
 ROWS = ROOT / "reproduction" / "rows"
@@ -45,21 +45,12 @@ commit is the one that ran it. Nothing on these pages was typed by hand.
 In the paper's table every method, ours too, has the inputs that the paper prescribes; with its own, our learner makes
 fewer mistakes. Studies have five orders of one split.
 
-Beside them: [our own learner against the paper's methods and against other packages, on deep features, tables and
-numbers too, speed, fleets and Spark](../../bench/RESULTS.md), from rows of their own.
-
 To add or to replace rows: run `python -m reproduction --what all --out DIR` or
 `python -m reproduction study all --out DIR`, then
 
 ```text
 python -m reproduction book keep DIR NAME
 python -m reproduction book
-```
-
-```{{toctree}}
-:hidden:
-
-{names}
 ```
 """
 
@@ -130,9 +121,8 @@ def runs_of(name: str) -> Runs:
 # -- pages ------------------------------------------------------------------------------------------------------
 
 
-def write(docs: Path, rows_folder: Path = ROWS) -> list[Path]:
-    """All pages; what was written."""
-    book = docs / "book"
+def write(book: Path, rows_folder: Path = ROWS) -> list[Path]:
+    """All reports into a folder that is made anew; what was written."""
     shutil.rmtree(book, ignore_errors=True)
     book.mkdir(parents=True)
     lines = ["| page | rows | commit | run with |", "|---|---|---|---|"]
@@ -145,7 +135,7 @@ def write(docs: Path, rows_folder: Path = ROWS) -> list[Path]:
         )
         names.append(path.stem)
     index = book / "index.md"
-    index.write_text(INDEX.format(table="\n".join(lines), names="\n".join(names)), encoding="utf-8")
+    index.write_text(INDEX.format(table="\n".join(lines)), encoding="utf-8")
     return [index, *(book / f"{name}.md" for name in names)]
 
 
@@ -276,18 +266,6 @@ def sizes() -> str:
     )
 
 
-def warmup() -> str:
-    """What unlabelled rows in advance are worth to a key, in mistakes."""
-    made = [
-        [f"{line['setting']['task']}, `{line['setting']['method']}`"]
-        + [f"{line['figures'][name]:.1f}" for name in ("none", "warm", "own")]
-        for line in latest(rows("warmup"))
-    ]
-    return table(
-        ("mistakes, %", "key without warm-up", "key with it", "a model fitted with it"), made
-    )
-
-
 def _share(page: str, task: str, method: str, point: tuple[str, str]) -> str:
     """Mean over the orders; a dash where nothing was run."""
     cell = runs_of(page).cell(point[0], task, method, point[1])
@@ -300,13 +278,20 @@ def _three(page: str, task: str, point: tuple[str, str]) -> str:
     return "" if ours == "–" else f"{ours} ({', '.join(others)})"
 
 
-def webcam() -> str:
-    """Mistakes on Webcam when labels are late, missing, in batches, and when the target changes."""
-    made = [
-        [words, *(_share(FAMILIES[0], WEBCAM, m, point) for m in SHOWN)]
-        for words, point in COSTS.items()
-    ]
-    return table(("Webcam, mistakes in %", *(f"`{name}`" for name in SHOWN)), made)
+def reproduced() -> str:
+    """The paper's table: our means, and in brackets those that were published."""
+    runs = runs_of("paper")
+    made = []
+    for task, title in TASKS.items():
+        cells = []
+        for name in (*PUBLISHED_METHODS, SHOWN[0]):
+            cell = runs.cell("table", task, name)
+            published = PUBLISHED.get((task, name))
+            assert cell is not None
+            cells.append(f"{cell.mean:.1f}" + (f" ({published.mean:.1f})" if published else ""))
+        made.append([title, *cells])
+    heads = [f"`{name}`" for name in (*PUBLISHED_METHODS, SHOWN[0])]
+    return table(("mistakes, %", *heads), made)
 
 
 def troubles() -> str:
@@ -339,9 +324,9 @@ def useless() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    each.__name__: each for each in (methods, webcam, sizes, warmup, troubles, families, useless)
+    each.__name__: each for each in (methods, sizes, troubles, families, useless, reproduced)
 }
-PAGES = ("which.md", "streams.md")
+PAGES = ("guide.md", "results.md", "streams.md", "paper.md")
 
 
 def main(words: Sequence[str]) -> int:
@@ -352,7 +337,7 @@ def main(words: Sequence[str]) -> int:
     if words:
         raise SystemExit(__doc__)
     for path in [
-        *write(ROOT / "docs"),
+        *write(ROOT / "out" / "book"),
         *(fill(ROOT / "docs" / name, ROOT / "docs" / name) for name in PAGES),
     ]:
         print(path)

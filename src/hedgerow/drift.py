@@ -16,7 +16,7 @@ if :math:`m_1/n_1` is the larger; above `THRESHOLD` it is an alarm, and what com
 :math:`m_1/n_1` is the smaller by as much, the learner has improved: the window is what later ones are compared with.
 
 The state consists of counts at multiples of 16 labels, so it is the same for blocks and for single rows, and the labels
-in between cost nothing. `THRESHOLD` was chosen on simulated mistakes and on digits, not on the tasks of docs/drift.md.
+in between cost nothing. `THRESHOLD` was chosen on simulated mistakes and on digits, see docs/streams.md.
 """
 
 from __future__ import annotations

@@ -65,11 +65,11 @@ EXPECTED = {  # what must hold after a page's code, beside that it runs
 
 
 IN_A_CHECKOUT = ("docs/streams.md",)  # its code uses the experiments, which are beside the library
-STARTS_PROCESSES = {"docs/large-sources.md", "docs/other-tools.md"}
+STARTS_PROCESSES = {"docs/spark.md", "docs/other-tools.md"}
 
 
 def test_there_is_something_to_run():
-    assert {"README.md", "CONTRIBUTING.md", "docs/streams.md", "docs/threads-and-files.md"} <= set(
+    assert {"README.md", "CONTRIBUTING.md", "docs/streams.md", "docs/live.md"} <= set(
         WITH_PYTHON
     )
     assert len(WITH_COMMANDS) > 5

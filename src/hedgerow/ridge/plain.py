@@ -44,32 +44,43 @@ class PlainLearner:
 
     def step(self, x: Array, y: int, before: int | None = None) -> int:
         """The class predicted for a raw row, before its label is learned; `before`: the newest label that was known."""
+        F, z = self.scores(x, y, before)
+        said, _ = mix_row(self.mix, F, y, self.learner.n_classes)
+        self.learn(z, y, before)
+        return int(said.argmax())
+
+    def scores(self, x: Array, y: int, before: int | None = None) -> tuple[Array, list[Array]]:
+        """Heads x K scores, and the row in every space; local heads and leaves then have the label."""
         learner = self.learner
-        K = learner.n_classes
         row = learner.pre.fold(x[None], np.array([True]))[0]
         z: list[Array] = []
         for space in self.spaces:
             of = space.settings.of
             z.append(space.map(row[None])[0] if of == OWN_MAP else z[of])
-        spaces = list(zip(self.spaces, z, strict=True))
+        spaces = zip(self.spaces, z, strict=True)
         F = [space.targets.scores((v @ space.M)[None])[0] for space, v in spaces]
         if self.near is not None:
             of = self.near.settings.of
-            F.append(self.near.votes(row if of == INPUT else z[of], y, K))
+            F.append(self.near.votes(row if of == INPUT else z[of], y, learner.n_classes))
         if learner.trees is not None and self.leaves is not None:
             F += tree_heads(learner.trees.trees, learner.constants, x, self.leaves, y)
-        last = int(self.mix["order"][2]) if before is None else before
-        F.append(repeat_scores(self.mix, last))
-        said, _ = mix_row(self.mix, centred(np.vstack(F)), y, K)
-        count_repeat(self.mix, last, y)
+        F.append(repeat_scores(self.mix, self.last(before)))
+        return centred(np.vstack(F)), z
+
+    def last(self, before: int | None) -> int:
+        """The newest label that was known when the row was predicted."""
+        return int(self.mix["order"][2]) if before is None else before
+
+    def learn(self, z: list[Array], y: int, before: int | None = None) -> None:
+        """What is left to do with a label once the mixture has it."""
+        count_repeat(self.mix, self.last(before), y)
         self.seen += 1
-        for space, v in spaces:
+        for space, v in zip(self.spaces, z, strict=True):
             space.learn(v, y)
             if space.settings.keep < 1 and self.seen % FADE == 0:
                 space.fade()
             if space.pool is not None and self.seen % balance.TURN == 0:
                 space.label(self.mix["counts"] - 1)
-        return int(said.argmax())
 
 
 class PlainSpace:
