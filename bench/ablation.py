@@ -180,7 +180,7 @@ def ablation_page(lines: list[Line]) -> Iterator[str]:
     rows = [[WHOLE, *whole]]
     for part in list(PARTS)[1:]:
         rows.append([part, *(points(figures[part, name]) for name in sets)])
-    yield from Table("", "", ["without", *sets], rows).markdown().splitlines()
+    yield from ["", *Table("", "", ["without", *sets], rows).markdown().splitlines()]
 
 
 def points(figures: dict[str, float]) -> str:
