@@ -1,4 +1,4 @@
-"""The picture of README.md and docs/results.md: mistakes along a stream of digits, of the usual answer, the paper's, ours.
+"""The picture of README.md and docs/results.md: mistakes along a stream of digits: boosting, the paper's method, ours.
 
 python docs/curves.py [PICTURE]          docs/curves.png without a name; some minutes
 
@@ -78,19 +78,13 @@ def main() -> None:
         colour, style = LINES[name]
         labels = np.arange(1, each.shape[1] + 1)
         so_far = 100 * np.cumsum(each, axis=1) / labels
-        axes.plot(labels[9:], so_far.mean(axis=0)[9:], style, color=colour, linewidth=2)
-        end = so_far[:, -1]
-        axes.annotate(
-            f"{name}: {end.mean():.0f} %",
-            (labels[-1], end.mean()),
-            (0, 7),
-            textcoords="offset points",
-            ha="right",
-            color=colour,
-        )
-        print(f"{name}: {end.mean():.1f} % mistakes, {100 * each[:, :50].mean():.1f} % in the first 50")
+        (line,) = axes.plot(labels[9:], so_far.mean(axis=0)[9:], style, color=colour, linewidth=2.2)
+        end = so_far[:, -1].mean()
+        line.set_label(f"{name}: {end:.0f} %")
+        print(f"{name}: {end:.1f} % mistakes, {100 * each[:, :50].mean():.1f} % in the first 50")
     axes.set(xlabel="labels of the new domain so far", ylabel="mistakes so far, %", ylim=(0, None))
     axes.set_xlim(1, None)
+    axes.legend(loc="upper right", frameon=False, labelcolor="linecolor")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(out, dpi=130)
 

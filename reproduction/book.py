@@ -23,6 +23,7 @@ from typing import Any
 
 import pandas as pd
 
+from bench.ablation import ablation_page
 from bench.record import ROOT, commit, latest, rows
 from hedgerow.comparison import results
 from hedgerow.comparison.results import KEY
@@ -323,10 +324,16 @@ def useless() -> str:
     return table(("mistakes, %", *USELESS), made)
 
 
+def ablation() -> str:
+    """What each part of our learner is worth."""
+    return "\n".join(ablation_page(latest(rows("ablation")))).strip()
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    each.__name__: each for each in (methods, sizes, troubles, families, useless, reproduced)
+    each.__name__: each
+    for each in (methods, sizes, troubles, families, useless, reproduced, ablation)
 }
-PAGES = ("guide.md", "results.md", "streams.md", "paper.md")
+PAGES = ("guide.md", "results.md", "streams.md", "paper.md", "learner.md")
 
 
 def main(words: Sequence[str]) -> int:

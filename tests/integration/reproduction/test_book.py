@@ -61,9 +61,7 @@ def test_a_changed_row_changes_the_page(tmp_path):
         path.write_text("".join(json.dumps(row) + "\n" for row in few), encoding="utf-8")
         book.keep(tmp_path / "out", name, about["commit"], tmp_path / "rows")
         book.write(tmp_path / folder, tmp_path / "rows")
-    assert (
-        files(tmp_path / "a")["study-digits.md"] != files(tmp_path / "b")["study-digits.md"]
-    )
+    assert files(tmp_path / "a")["study-digits.md"] != files(tmp_path / "b")["study-digits.md"]
 
 
 @pytest.mark.slow
