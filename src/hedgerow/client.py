@@ -27,7 +27,6 @@ from typing import (
     Any,
     Concatenate,
     Generic,
-    Literal,
     ParamSpec,
     Protocol,
     Self,
@@ -39,7 +38,7 @@ from uuid import uuid4
 import numpy as np
 
 from hedgerow.core.errors import HedgerowError, InputError, require
-from hedgerow.core.values import Forgotten, Ids, Row, Rows, is_row
+from hedgerow.core.values import Forgotten, Ids, LabelResult, Row, Rows, is_row
 
 if TYPE_CHECKING:
     import msgspec
@@ -134,14 +133,6 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repeated: Annotated[
         bool | None, _about("Whether the id was known, so that this is the answer given before.")
     ] = None
-
-
-class LabelResult(msgspec.Struct, frozen=True):
-    """What became of a label; `detail` says why."""
-
-    id: str
-    status: Literal["learned", "duplicate", "conflict", "expired", "unknown", "refused"]
-    detail: str
 
 
 class Verb(Generic[P, T]):

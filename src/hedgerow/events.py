@@ -30,7 +30,8 @@ from hedgerow.core.arrays import Array, Matrix, is_sparse
 from hedgerow.core.errors import InputError
 from hedgerow.core.frames import NO_OWNER, FrameKind
 from hedgerow.core.registry import Limits as Limits
-from hedgerow.core.values import is_gap, plain
+from hedgerow.core.values import LabelResult as LabelResult
+from hedgerow.core.values import is_gap, objects, plain
 
 LEARNED, DUPLICATE, CONFLICT, EXPIRED, UNKNOWN, REFUSED = (
     "learned", "duplicate", "conflict", "expired", "unknown", "refused",
@@ -39,27 +40,6 @@ PENDING = "pending"  # of an event whose label has not come
 LONGEST_ID = 200  # characters
 OWN = "#"  # begins the ids that a journal makes for events without one
 NO_LABEL = "null"  # the label of an expired event, as text
-
-
-@dataclass(frozen=True, slots=True)
-class LabelResult:
-    """What became of a label. `correct`: whether it was predicted, where it was learned.
-
-    | status      | what it means                                                                 |
-    |-------------|-------------------------------------------------------------------------------|
-    | `learned`   | it was learned now                                                            |
-    | `duplicate` | the same label of this id was learned before; nothing was done                |
-    | `conflict`  | another label of this id was learned before; nothing was done                 |
-    | `expired`   | it came too late: the event has expired                                       |
-    | `unknown`   | no such id is known: it was never predicted, or is older than what is kept    |
-    | `refused`   | the label cannot be used; `detail` says why                                   |
-    """
-
-    id: str
-    status: str
-    label: Any
-    detail: str = ""
-    correct: bool | None = None
 
 
 @dataclass(slots=True)
@@ -503,6 +483,4 @@ def labels_together(labels: list[Any]) -> Array:
         kinds == {int} and all(-(2**63) <= edge < 2**63 for edge in (min(labels), max(labels)))
     ):
         return np.array(labels)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
+    return objects(labels)

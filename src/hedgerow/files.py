@@ -25,7 +25,7 @@ from hedgerow import __version__
 from hedgerow.align import ALIGNERS
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import Constants, array_digest
-from hedgerow.core.errors import InputError
+from hedgerow.core.errors import HedgerowError, InputError
 from hedgerow.core.preprocess import parse
 from hedgerow.core.registry import Parts, of_json
 from hedgerow.core.values import as_labels, labels_from_json, labels_to_json, plain
@@ -43,8 +43,12 @@ from hedgerow.tables import TableEncoder, TableOptions
 CHUNK = 1 << 20
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+def write_whole(
+    path: str | os.PathLike[str], data: bytes, error: type[HedgerowError] = InputError
+) -> None:
     """Write a file so that everyone sees the old content or the new, never a part, also after a power failure.
+
+    What the system does not let it write is an error of type `error`.
 
     A symbolic link stays a link: the file it points to is replaced. An existing file keeps its mode and, where the
     system allows it, its owner. Other hard links keep the old content.
@@ -55,7 +59,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     b'new'
     """
     target, before = _examined(path)
-    with _os_errors_named(path), _aside(target) as (temporary, file):
+    with _os_errors_named(path, error), _aside(target) as (temporary, file):
         file.write(data)
         if before is not None:
             _make_alike(file.fileno(), before)
@@ -131,11 +135,13 @@ def _aside(target: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
 
 @contextmanager
-def _os_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
+def _os_errors_named(
+    path: str | os.PathLike[str], kind: type[HedgerowError] = InputError
+) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write to {path}: {error.strerror or error}") from error
+        raise kind(f"cannot write to {path}: {error.strerror or error}") from error
 
 
 def _make_alike(descriptor: int, before: os.stat_result) -> None:

@@ -6,6 +6,7 @@ changes nothing that was written: the state, every event and every label are as 
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import hashlib
 import logging
@@ -19,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import httpx
 import numpy as np
 import pytest
 from support.streams import assert_same_arrays, rows, small_model
@@ -33,6 +35,8 @@ from hedgerow.fleet.store import FleetStore
 from hedgerow.live import JournalError, LiveModel, Settings
 from hedgerow.live.journal import Journal
 from hedgerow.live.look import export
+from hedgerow.service import ServiceSettings, routes
+from hedgerow.service.app import build
 from hedgerow.store import copy_folder
 
 # -- flips and cuts --------------------------------------------------------------------------------------------------
@@ -585,3 +589,107 @@ class Trial:
             return self.subject.state(it)
         finally:
             it.close()
+
+
+# -- a fault at every write of a service -----------------------------------------------------------------------------
+
+REQUESTS = {
+    "upload": ("PUT", "models/new", {"content": small_model("pa").to_bytes()}),
+    "upload a fleet": (
+        "PUT",
+        "fleets/new",
+        {"content": small_model("hedgerow-linear").to_bytes()},
+    ),
+    "replace": (
+        "PUT",
+        "models/live",
+        {"content": small_model("pa").to_bytes(), "headers": {"If-Match": "*"}},
+    ),
+    "label": ("POST", "models/live/label", {"json": {"labels": [{"id": "e31", "label": "?"}]}}),
+    "forget": ("POST", "fleets/keys/forget", {"json": {"keys": ["k1"]}}),
+    "delete": ("DELETE", "models/live?confirm=live", {}),
+}
+
+
+def test_a_fault_at_every_write_of_a_request(shim, tmp_path, note):
+    """No request is answered by an error inside; what was answered is there after a crash, what was refused is not."""
+    tried = child(try_requests, tmp_path, size(5, 200), env=shim, timeout=size(600, 7200))
+    assert min(tried.values()) > 5
+    note(**tried)
+
+
+def try_requests(folder, most):
+    logging.disable(logging.CRITICAL)
+    library = ctypes.CDLL(None)
+    library.fault_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_long]
+    library.fault_calls.restype = ctypes.c_long
+    good = Path(folder) / "good"
+    for subject, name in ((Live, "live"), (Keyed, "keys")):
+        subject.create(good / name).close()
+        subject.fill(good / name)
+        shutil.rmtree(good / "backup")
+    before = all_of(good)
+    work = Path(folder) / "work"
+    tried = Counter()
+
+    async def checked(file):
+        """The check takes a process of a second, and writes nothing."""
+
+    routes.check_apart = checked
+    for name, (method, path, body) in REQUESTS.items():
+
+        def one(n, lasting, method=method, path=path, body=body):
+            """The status, how many calls could have failed, and what is there after a crash, and after a retry."""
+            shutil.copytree(good, work)
+
+            async def ask(http):
+                library.fault_arm(str(work).encode(), n, lasting)
+                answer = await http.request(method, f"/v1/{path}", **body)
+                calls = library.fault_calls()
+                library.fault_arm(b"", 0, 0)
+                shutil.copytree(work, crashed, ignore=shutil.ignore_patterns("lock", "*-shm"))
+                if not answer.is_success:
+                    await http.request(method, f"/v1/{path}", **body)
+                return answer, calls
+
+            crashed = work.with_name("crashed")
+            try:
+                answer, calls = asyncio.run(served(work, ask))
+                return answer, calls, all_of(crashed), all_of(work)
+            finally:
+                shutil.rmtree(work)
+                shutil.rmtree(crashed)
+
+        answer, calls, _, after = one(0, False)
+        assert answer.is_success, answer.text
+        for lasting in (False, True):
+            points = range(1, calls + 1)
+            for n in random.Random(n_of(name)).sample(points, min(most, calls)):
+                tried[name] += 1
+                answer, _, there, again = one(n, lasting)
+                said = f"{name}, fault {n}, {answer.status_code} {answer.text[:200]}"
+                assert answer.status_code in (200, 201, 204, 503), said
+                assert there == (after if answer.is_success else before), said
+                assert again == after, said
+    return tried
+
+
+async def served(folder, ask):
+    app = build(ServiceSettings(models=folder))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            while any(entry.state == "opening" for entry in app.state.models):
+                await asyncio.sleep(0.01)
+            return await ask(http)
+
+
+def all_of(folder):
+    """The state of every live model and fleet in a folder."""
+    states = {}
+    for path in sorted(folder.glob("[!.]*")):
+        subject = Keyed if (path / FleetStore.FILE).exists() else Live
+        it = subject.open(path)
+        states[path.name] = subject.state(it)
+        it.close()
+    return states

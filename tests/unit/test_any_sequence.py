@@ -43,7 +43,7 @@ LIVE = "m"
 UNITS = (1.0, 5e-324, 1e-310, 1e-300, 1e-9, 1e9, 1e90, 1e99)
 HOSTILE = (0.0, 5e-324, 1e-300, 1e-150, 1e-9, 0.5, 1.0, 1e6, 1e99, 9e99, 1e100, 1e101, 1e200, 1e308)
 FEATURES = (0.0, 5e-324, 1e-300, 1e-9, 0.5, 1.0, 3.0, 1e6, 1e99, 1e147, 1e149, 1e308)
-KINDS = ("level", "constant", "one far row", "as given")
+KINDS = ("level", "constant", "one far row", "a column that hardly varies", "as given")
 
 
 @cache
@@ -55,6 +55,8 @@ def sources(seed: int, unit: float, kind: str) -> tuple[np.ndarray, np.ndarray, 
     y = X @ [1.0, -2.0, 0.5] + (3.0 * domain if kind == "level" else 0.0)
     if kind == "constant":
         y[:] = 1.0
+    if kind == "a column that hardly varies":
+        X[:, 1] *= 1e-12
     if kind == "one far row":
         y[0] = 1e9
     return X, y * unit, domain

@@ -24,6 +24,7 @@ from cyclopts.completion import CompletionContext
 from hedgerow.cli.terminal import note
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.registry import use_plugins
+from hedgerow.service import WORDS
 
 SHORT = {"model": "-m", "input": "-i", "output": "-o"}
 # A flag has no opposite; of an option given twice the last counts, unless it takes several; `settings` and
@@ -222,13 +223,6 @@ def pairs(
 # -- variables and the TOML file ------------------------------------------------------------------------------------
 
 TABLES = ("serve", "run")
-WORDS = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    Path: "text (a path)",
-}
 
 
 def configured(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:

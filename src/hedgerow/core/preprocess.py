@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.core.arrays import Array, Matrix, canonical, densified, is_sparse
+from hedgerow.core.arrays import LARGEST, Array, Matrix, canonical, densified, is_sparse
 from hedgerow.core.constants import SUM, Spec
 from hedgerow.core.errors import InputError, unknown
 from hedgerow.core.source_rows import InMemory, Part, Smallest, SourceRows, Statistic, summed
@@ -444,7 +444,9 @@ class Scale(DomainStep):
         X = densified(X, self.name)
         if self._sd is None:
             self._sd = _divisor(self.stats.variance, self.stats.shift)
-        return np.asarray(X / self._sd, dtype=X.dtype)
+        largest = LARGEST[X.dtype]  # of a column that hardly varies in the sources
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip(X / self._sd, -largest, largest), dtype=X.dtype)
 
 
 class Fill(DomainStep):

@@ -16,6 +16,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Number
@@ -570,3 +571,24 @@ class Forgotten(list[Any]):
     """
 
     pending = False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelResult:
+    """What became of a label. `correct`: whether it was predicted, where it was learned.
+
+    | status      | what it means                                                                 |
+    |-------------|-------------------------------------------------------------------------------|
+    | `learned`   | it was learned now                                                            |
+    | `duplicate` | the same label of this id was learned before; nothing was done                |
+    | `conflict`  | another label of this id was learned before; nothing was done                 |
+    | `expired`   | it came too late: the event has expired                                       |
+    | `unknown`   | no such id is known: it was never predicted, or is older than what is kept    |
+    | `refused`   | the label cannot be used; `detail` says why                                   |
+    """
+
+    id: str
+    status: str
+    label: Any
+    detail: str = ""
+    correct: bool | None = None

@@ -235,10 +235,7 @@ class Fleet:
     def _create(self, base: Base, about: dict[str, Any] | None) -> None:
         """The files of a new fleet."""
         folder = self.folder
-        try:
-            write_whole(folder / BASE, base.to_bytes())
-        except OSError as error:
-            raise JournalError(f"cannot write to {folder}: {error.strerror or error}") from error
+        write_whole(folder / BASE, base.to_bytes(), JournalError)
         page = WIDE_PAGE if 8 * base.n_features >= WIDE else PAGE
         with FleetStore.new(folder, page=page) as store, store.transaction():
             store.set_meta("about", {**(about or {}), "base": base.digest.hex()})

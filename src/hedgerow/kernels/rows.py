@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.core.arrays import Array
+from hedgerow.core.arrays import LARGEST, Array
 from hedgerow.kernels import SUMS
 from hedgerow.kernels.compiled import compiled
 
@@ -18,6 +18,7 @@ from hedgerow.kernels.compiled import compiled
 CENTRE, ZSCORE, FILL, TARGET_ONLY, SCALE, UNIT, SIGNED_SQRT, ROW_MINMAX = range(8)
 CONSTANT = 1e-13
 LARGEST_Z = 3.0
+LARGEST_SCALED = LARGEST[np.dtype(np.float64)]
 
 
 @compiled(fastmath=SUMS)
@@ -342,6 +343,8 @@ def prepare(
         elif kind == SCALE:
             for j in range(m):
                 z[j] /= base[j]
+                if abs(z[j]) > LARGEST_SCALED:
+                    z[j] = LARGEST_SCALED if z[j] > 0.0 else -LARGEST_SCALED
         elif kind < FILL:
             total = running[at + 1 : at + 1 + m]
             _by_mean(

@@ -316,18 +316,9 @@ class Engine(Ledger):
             )
         return right
 
-    def _score(
-        self,
-        labels: list[Any],
-        codes: Array,
-        said: Array,
-        votes: Array | None,
-        own: list[int] | None,
-        now: float,
-    ) -> Array:
-        """Count labels, what was predicted for them, and what experts voted (for the labels of `own`, if not all)."""
-        truth = self.task.codes(self.clf, labels_together(labels))
-        return self.scores.learned(truth, codes, said, votes, own, now)
+    def _score(self, labels: list[Any], *predicted: Any) -> Array:
+        """Count labels and what was predicted for them: see `Scores.learned`."""
+        return self.scores.learned(self.task.codes(self.clf, labels_together(labels)), *predicted)
 
     def expire(self) -> None:
         """The events that are due; their rows are used without a label, where the method can."""

@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hedgerow.core.domains import Domain, Frame
 from hedgerow.core.errors import InputError, require
+from hedgerow.core.values import objects
 from hedgerow.files import check_writable
 from hedgerow.live.journal import LAST, EventRow, Journal, Snapshots, recovered
 from hedgerow.live.report import scores_of
@@ -100,8 +99,7 @@ class Look(Journal):
                 f"{self.folder}: rows of its journal came as numbers of the model's encoder, not by the names of their "
                 "columns; fit from the files they came from"
             )
-        y = np.empty(len(events), dtype=object)
-        y[:] = [event.label for event in events]
+        y = objects(event.label for event in events)
         table = Frame.of_rows([_named(row) for row in rows])
         if table.plain:
             return Domain(

@@ -61,7 +61,6 @@ class Scores(ABC):
         self.events_since_label += len(codes)
         self.last_event = time
 
-    @abstractmethod
     def learned(
         self,
         truth: Array,
@@ -75,27 +74,29 @@ class Scores(ABC):
 
         `votes` are those of the experts (None: not kept); `own`: the labels that these are of, if not all.
         """
-
-    def _answered(
-        self,
-        wrong: Array,
-        losses: Array,
-        expert_losses: Array | None,
-        own: list[int] | None,
-        time: float,
-    ) -> None:
-        self.labels += len(wrong)
-        self.mistakes += int(wrong.sum())
-        self.window = [*self.window, *wrong.astype(int).tolist()][-WINDOW:]
+        right, losses = self._judged(truth, codes, said)
+        self.labels += len(right)
+        self.mistakes += int((~right).sum())
+        self.window = [*self.window, *(~right).astype(int).tolist()][-WINDOW:]
         self.last_label = time
         self.events_since_label = 0
-        if expert_losses is not None and len(expert_losses):
-            compared = losses if own is None else losses[own]
+        if votes is not None and len(votes):
+            of, compared = (each if own is None else each[own] for each in (truth, losses))
             self.compared = [
                 self.compared[0] + len(compared),
                 self.compared[1] + compared.sum().item(),
             ]
-            self.expert_losses = _added(self.expert_losses, expert_losses.sum(axis=0))
+            lost = self._losses(votes, of[:, None]).sum(axis=0)
+            self.expert_losses = _added(self.expert_losses, lost)
+        return right
+
+    @abstractmethod
+    def _judged(self, truth: Array, codes: Array, said: Array) -> tuple[Array, Array]:
+        """Count labels: whether each was as predicted, and the loss of the model."""
+
+    @abstractmethod
+    def _losses(self, votes: Array, truth: Array) -> Array:
+        """Of the experts."""
 
     def replaced(self) -> None:
         """Another model, with other experts, begins."""
@@ -139,15 +140,7 @@ class ClassScores(Scores):
         super().asked(codes, time)
         self.predicted = _added(self.predicted, np.bincount(codes))
 
-    def learned(
-        self,
-        truth: Array,
-        codes: Array,
-        said: Array,
-        votes: Array | None,
-        own: list[int] | None,
-        time: float,
-    ) -> Array:
+    def _judged(self, truth: Array, codes: Array, said: Array) -> tuple[Array, Array]:
         """As of all scores; `said` are the probabilities of the predictions."""
         right = codes == truth
         self.labelled = _added(self.labelled, np.bincount(truth))
@@ -157,9 +150,10 @@ class ClassScores(Scores):
             _added(sums, np.bincount(places, weight, BINS))
             for sums, weight in zip(self.bins, weights, strict=True)
         ]
-        of = truth if own is None else truth[own]
-        self._answered(~right, ~right, None if votes is None else votes != of[:, None], own, time)
-        return np.asarray(right)
+        return right, ~right
+
+    def _losses(self, votes: Array, truth: Array) -> Array:
+        return np.asarray(votes != truth)
 
     def replaced(self) -> None:
         """Another model, with other classes, begins."""
@@ -265,15 +259,7 @@ class NumberScores(Scores):
     mean_squared: float = 0.0
     recent: list[float] = field(default_factory=list)
 
-    def learned(
-        self,
-        truth: Array,
-        codes: Array,
-        said: Array,
-        votes: Array | None,
-        own: list[int] | None,
-        time: float,
-    ) -> Array:
+    def _judged(self, truth: Array, codes: Array, said: Array) -> tuple[Array, Array]:
         """As of all scores; `said` are the numbers predicted and half the width of their intervals."""
         errors = np.abs(said[:, 0] - truth)
         inside = errors <= said[:, 1]
@@ -287,11 +273,10 @@ class NumberScores(Scores):
         self.squared += float(squares.sum())
         self.absolute += float(errors.sum())
         self.recent = [*self.recent, *squares.tolist()][-WINDOW:]
-        of = truth if own is None else truth[own]
-        self._answered(
-            ~inside, squares, None if votes is None else (votes - of[:, None]) ** 2, own, time
-        )
-        return np.asarray(inside)
+        return inside, squares
+
+    def _losses(self, votes: Array, truth: Array) -> Array:
+        return np.asarray((votes - truth) ** 2)
 
     def words(self, scale: Sequence[Any]) -> tuple[str, str]:
         """Errors, and how many labels were inside their intervals."""

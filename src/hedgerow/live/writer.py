@@ -40,6 +40,7 @@ from hedgerow.live.journal import (
 )
 from hedgerow.live.report import History, Scores
 from hedgerow.regressor import model_of_bytes
+from hedgerow.store import JournalError
 from hedgerow.task import Answer, Model, Predicted
 
 FIND = (
@@ -312,8 +313,8 @@ class Writer(Engine):
         number = self.journal.next()
         folder = self.journal.folder
         (folder / "models").mkdir(exist_ok=True)
-        write_whole(model_file(folder, number), data)
-        write_whole(model_file(folder, number, before=True), before)
+        write_whole(model_file(folder, number), data, JournalError)
+        write_whole(model_file(folder, number, before=True), before, JournalError)
         self._read_again(clf)
         self.steps = Steps(model_of_bytes(data), newest := self.steps.newest)
         now = self.clock.now()

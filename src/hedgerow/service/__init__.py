@@ -23,7 +23,13 @@ __all__ = ["ServiceSettings", "create_app"]
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 VARIABLE = "HEDGEROW_SERVE_"
-WORDS = {int: "a whole number", float: "a number", str: "text", Path: "text (a path)"}
+WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    Path: "text (a path)",
+}
 
 
 @dataclass(frozen=True)

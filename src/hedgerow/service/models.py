@@ -468,6 +468,12 @@ async def happens(event: asyncio.Event, seconds: float) -> bool:
     return True
 
 
+def discard(file: Path) -> None:
+    """Remove a file that nobody needs; one that cannot be removed goes when the service starts again."""
+    with contextlib.suppress(OSError):
+        file.unlink()
+
+
 def without_paths(error: Exception, folder: Path) -> str:
     """The text of an error for callers: they know the name of the model, and not where it is on this machine."""
     return str(error).replace(f"{folder}{os.sep}", "")
@@ -521,8 +527,10 @@ def _create(entry: Entry, file: Path, aside: Path, settings: Settings) -> None:
             LiveModel.create(aside, load_model(file), settings=settings).close()
         try:
             os.rename(aside, entry.folder)
-        except OSError:
-            raise Problem("taken", f"there is a model {entry.name!r} already") from None
+        except OSError as error:
+            if not os.path.lexists(entry.folder):
+                raise
+            raise Problem("taken", f"there is a model {entry.name!r} already") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     _open(entry)

@@ -259,6 +259,8 @@ class _Endpoint:
             await (await operation.respond(call))(scope, receive, send)
         except HedgerowError as error:
             raise as_problem(error, call.models.folder) from error
+        except OSError as error:
+            raise Problem("storage", f"a file of the service: {error.strerror or error}") from error
 
 
 def routes() -> list[Route]:

@@ -18,9 +18,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from hedgerow.client import LabelResult, Prediction
+from hedgerow.client import Prediction
 from hedgerow.core.arrays import Array
-from hedgerow.core.values import plain
+from hedgerow.core.values import LabelResult, plain
 from hedgerow.fleet import Fleet
 from hedgerow.live import Answer
 from hedgerow.live.engine import Encoded
@@ -28,7 +28,7 @@ from hedgerow.live.journal import Snapshots
 from hedgerow.service import schemas
 from hedgerow.service.check import check_apart
 from hedgerow.service.metrics import exposition, numbers_of
-from hedgerow.service.models import Entry
+from hedgerow.service.models import Entry, discard
 from hedgerow.service.operations import BINARY, Call, Later, operation
 from hedgerow.service.schemas import KINDS, FleetPredictions, Problem
 
@@ -70,11 +70,9 @@ def explain(call: Call, body: schemas.ExplainRequest) -> schemas.Contributions:
 async def label(call: Call, body: schemas.LabelRequest) -> list[LabelResult]:
     """Give labels of events, in any order; the same label twice is learned once."""
     pairs = [(one.id, one.label) for one in _labels(call, body)]
-    if len(pairs) == 1:
-        results = [await call.ask(call.live.aio.label, *pairs[0])]
-    else:
-        results = await call.ask(call.live.aio.label_many, pairs)
-    return [LabelResult(r.id, r.status, r.detail) for r in results]  # type: ignore[arg-type]
+    if len(pairs) == 1:  # which is done with those of other requests
+        return [await call.ask(call.live.aio.label, *pairs[0])]
+    return await call.ask(call.live.aio.label_many, pairs)
 
 
 @operation("POST", f"{MODEL}/predict-then-learn", "learn", under="predictions")
@@ -152,8 +150,7 @@ async def fleet_learn(
 async def fleet_label(call: Call, body: schemas.FleetLabelRequest) -> list[LabelResult]:
     """Give labels of events of keys, in any order; the same label twice is learned once."""
     labels = [(one.key, one.id, one.label) for one in _labels(call, body)]
-    results = await _do(call, lambda fleet: fleet.label_many(labels))
-    return [LabelResult(r.id, r.status, r.detail) for r in results]  # type: ignore[arg-type]
+    return await _do(call, lambda fleet: fleet.label_many(labels))
 
 
 def _labels(call: Call, body: schemas.LabelRequest | schemas.FleetLabelRequest) -> list[Any]:
@@ -422,7 +419,7 @@ class Download(FileResponse):
         finally:
             self._models.downloads -= 1
             if self._make is not None:
-                self._path.unlink(missing_ok=True)
+                discard(self._path)
 
 
 UPLOAD_SECONDS = 600.0  # until a model file must have arrived: 1 GiB at 1.8 MB a second
@@ -472,7 +469,7 @@ async def _receive(call: Call, entry: Entry, expected: str | None = None) -> Non
             await call.ask(asyncio.to_thread, entry.replace, file, expected)
     finally:
         models.release(entry)
-        file.unlink(missing_ok=True)
+        discard(file)
 
 
 # -- the service itself -----------------------------------------------------------------------------------------

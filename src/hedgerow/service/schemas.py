@@ -57,7 +57,7 @@ KINDS = {
     "not-installed": Kind(501, "The service lacks a package", "`detail` names what its operator has to install."),
     "not-ready": Kind(503, "Not ready", "The service starts or ends, or the model is not open; try again later.", 2),
     "unusable": Kind(503, "The model cannot be used", "It could not be opened; `detail` says why.", 30),
-    "storage": Kind(503, "The journal cannot be written", "Nothing was acknowledged; the last good state is kept.", 10),
+    "storage": Kind(503, "The disk cannot be written", "Nothing was acknowledged; the last good state is kept.", 10),
     "timed-out": Kind(
         504, "The model did not answer in time",
         "The events may have been committed. The same request with the same ids is safe: it finds their answers, and "

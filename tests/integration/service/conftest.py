@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from support.serving import Service, fitted
 
-from hedgerow import OnlineTransferClassifier
 from hedgerow.live import LiveModel
 
 
 @pytest.fixture(scope="session")
-def clf() -> OnlineTransferClassifier:
+def clf():
     return fitted()
 
 
 @pytest.fixture
-def models(tmp_path: Path, clf: OnlineTransferClassifier) -> Path:
+def models(tmp_path, clf):
     """A folder with one live model, `site`."""
     folder = tmp_path / "models"
     folder.mkdir()
@@ -32,12 +28,10 @@ def models(tmp_path: Path, clf: OnlineTransferClassifier) -> Path:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Service]]:
+def serve():
     with ExitStack() as stack:
 
-        def start(
-            models: Path, *options: str, fresh: bool = False, before: Sequence[str] = ()
-        ) -> Service:
+        def start(models, *options, fresh=False, before=()):
             service = Service(models, *options, fresh=fresh, before=before)
             stack.callback(service.stop, signal.SIGKILL)
             return service
@@ -46,9 +40,7 @@ def serve() -> Iterator[Callable[..., Service]]:
 
 
 @pytest.fixture(scope="session")
-def shared(
-    tmp_path_factory: pytest.TempPathFactory, clf: OnlineTransferClassifier
-) -> Iterator[Service]:
+def shared(tmp_path_factory, clf):
     """One service for tests that leave nothing behind but events: `site` has names, `bare` has none."""
     folder = tmp_path_factory.mktemp("models")
     LiveModel.create(folder / "site", clf).close()
@@ -59,11 +51,11 @@ def shared(
 
 
 @pytest.fixture
-def with_client() -> Callable[..., Any]:
+def with_client():
     """Run work with an application in this process, started as a server would, once its models are open."""
 
-    def run(app: Any, work: Callable[..., Any]) -> Any:
-        async def main() -> Any:
+    def run(app, work):
+        async def main():
             async with app.router.lifespan_context(app):
                 transport = httpx.ASGITransport(app=app)
                 async with httpx.AsyncClient(

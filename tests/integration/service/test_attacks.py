@@ -48,7 +48,7 @@ class Door:
     context: ssl.SSLContext | None = None
     lines: list[str] | None = None
 
-    def connect(self) -> socket.socket:
+    def connect(self):
         raw = socket.create_connection((self.host, self.port), timeout=15)
         return (
             raw
@@ -56,9 +56,7 @@ class Door:
             else self.context.wrap_socket(raw, server_hostname=self.host)
         )
 
-    def head(
-        self, *headers: str, call: str = "POST", path: str = "/v1/models/site/predict"
-    ) -> bytes:
+    def head(self, *headers, call="POST", path="/v1/models/site/predict"):
         lines = [
             f"{call} {self.root}{path} HTTP/1.1",
             f"Host: {self.host}:{self.port}",
@@ -66,7 +64,7 @@ class Door:
         ]
         return "\r\n".join([*lines, f"Authorization: Bearer {TOKEN}", *headers, "", ""]).encode()
 
-    def answers(self, sent: bytes) -> list[int]:
+    def answers(self, sent):
         """The status of every answer until the other side closes, or says nothing more."""
         with closing(self.connect()) as raw:
             raw.settimeout(SECONDS + 0.5)
@@ -79,13 +77,13 @@ class Door:
                 pass
         return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3})", received)]
 
-    def is_well(self) -> None:
+    def is_well(self):
         began = time.monotonic()
         assert self.http.post("/v1/models/site/predict", json=ROW).status_code == 200
         assert time.monotonic() - began < 5
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
 

@@ -18,7 +18,7 @@ ROW = {"width": 1.0, "height": 2.0, "depth": 3.0}
 class Flaky:
     """A proxy that loses the answers to the first requests of each connection it is told to: they were worked on."""
 
-    def __init__(self, url: str, lose: int) -> None:
+    def __init__(self, url, lose):
         address = urlsplit(url)
         self._target = (address.hostname, address.port)
         self._left = lose
@@ -28,12 +28,12 @@ class Flaky:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
+    def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(5)
 
-    def _run(self) -> None:
+    def _run(self):
         while True:
             try:
                 caller, _ = self._listener.accept()
@@ -43,7 +43,7 @@ class Flaky:
                 while self._passed_on(caller, service):
                     pass
 
-    def _passed_on(self, caller: socket.socket, service: socket.socket) -> bool:
+    def _passed_on(self, caller, service):
         request = _message(caller)
         if not request:
             return False
@@ -57,7 +57,7 @@ class Flaky:
         return True
 
 
-def _message(raw: socket.socket) -> bytes:
+def _message(raw):
     data = b""
     while b"\r\n\r\n" not in data:
         part = raw.recv(65536)

@@ -183,35 +183,6 @@ def test_a_model_is_no_fleet_and_names_are_shared(serve, folder, base):
     assert created.json()["ready"]
 
 
-def test_rights_of_a_fleet(serve, folder):
-    file = folder.parent / "tokens"
-    rights = ("read", "predict", "learn", "admin")
-    file.write_text("".join(f"a-token-that-may-{right} {right} sites\n" for right in rights))
-    file.chmod(0o600)
-    service = serve(folder, "--token-file", str(file)).ready()
-    instance = {"keys": ["a"], "instances": [[1, 2, 3]]}
-    calls = [
-        ("GET", "/v1/fleets/sites", None, "read"),
-        ("GET", "/v1/fleets/sites/stats", None, "read"),
-        ("POST", "/v1/fleets/sites/predict", instance, "predict"),
-        ("POST", "/v1/fleets/sites/learn", {**instance, "labels": ["up"]}, "learn"),
-        (
-            "POST",
-            "/v1/fleets/sites/label",
-            {"labels": [{"key": "a", "id": "b", "label": "up"}]},
-            "learn",
-        ),
-        ("POST", "/v1/fleets/sites/forget", {"keys": ["a"]}, "admin"),
-        ("PUT", "/v1/fleets/sites", None, "admin"),
-    ]
-    for method, path, body, needed in calls:
-        assert service.http.request(method, path, json=body).status_code == 401
-        for right in rights:
-            headers = {"Authorization": f"Bearer a-token-that-may-{right}"}
-            status = service.http.request(method, path, json=body, headers=headers).status_code
-            assert (status != 403) is (right in (needed, "admin")), (method, path, right)
-
-
 # -- the client that is awaited, and a model in the place of another ---------------------------------------------
 
 

@@ -10,6 +10,7 @@ import pytest
 from support.serving import Service
 
 from hedgerow.core.errors import InputError
+from hedgerow.fleet import Fleet
 from hedgerow.live import LiveModel
 from hedgerow.service import ServiceSettings, create_app
 from hedgerow.service.middleware import Tokens
@@ -21,11 +22,12 @@ TOKENS = {
 LINES = "\n".join(
     [
         "# token right models",
-        *(f"{TOKENS[right]} {right} site" for right in ("read", "predict", "learn", "admin")),
+        *(f"{TOKENS[right]} {right} site,shops" for right in ("read", "predict", "learn", "admin")),
         f"{TOKENS['other']} admin elsewhere",
         f"{TOKENS['both']} predict,learn *",
     ]
 )
+KEYED = {"keys": ["a"], "instances": [[1, 2, 3]]}
 CALLS = [  # method, path, body, the right it needs
     ("GET", "/v1/models/site", None, "read"),
     ("GET", "/v1/models/site/stats", None, "read"),
@@ -46,6 +48,18 @@ CALLS = [  # method, path, body, the right it needs
     ("POST", "/v1/models/site/snapshot", None, "admin"),
     ("PUT", "/v1/models/site", None, "admin"),
     ("POST", "/v1/models/site/forget", {"ids": ["none"]}, "admin"),
+    ("GET", "/v1/fleets/shops", None, "read"),
+    ("GET", "/v1/fleets/shops/stats", None, "read"),
+    ("POST", "/v1/fleets/shops/predict", KEYED, "predict"),
+    ("POST", "/v1/fleets/shops/learn", {**KEYED, "labels": ["up"]}, "learn"),
+    (
+        "POST",
+        "/v1/fleets/shops/label",
+        {"labels": [{"key": "a", "id": "b", "label": "up"}]},
+        "learn",
+    ),
+    ("POST", "/v1/fleets/shops/forget", {"keys": ["a"]}, "admin"),
+    ("PUT", "/v1/fleets/shops", None, "admin"),
 ]
 
 
@@ -54,6 +68,7 @@ def guarded(tmp_path_factory, clf):
     folder = tmp_path_factory.mktemp("models")
     for name in ("site", "elsewhere"):
         LiveModel.create(folder / name, clf).close()
+    Fleet(clf, path=folder / "shops").close()
     file = folder.parent / "tokens"
     file.write_text(LINES)
     file.chmod(0o600)

@@ -35,7 +35,7 @@ def test_a_model_goes_up_answers_and_goes_away(shared, clf):
     assert put(shared, "sent", b"").status_code == 422  # the name is free again
 
 
-def resealed(data: bytes, change) -> bytes:
+def resealed(data, change):
     """A model file with something changed and a digest that is right again."""
     import hashlib
 

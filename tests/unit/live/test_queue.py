@@ -21,7 +21,7 @@ def live(tmp_path):
         yield made
 
 
-def until(condition) -> None:
+def until(condition):
     end = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < end
@@ -32,7 +32,7 @@ def until(condition) -> None:
 def test_nobody_sees_what_was_rolled_back(live, verb):
     """One thread is told that nothing was kept; another, which waited meanwhile, gets none of it."""
     live.predict_then_learn(X[:5], Y[:5])
-    got: list[object] = []
+    got = []
     other = threading.Thread(target=lambda: got.append(getattr(live, verb)()))
 
     def work(writer):
