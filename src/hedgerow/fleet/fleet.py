@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, overload
 
 import joblib
@@ -121,6 +122,7 @@ JOURNAL = (
     64 * 2**20
 )  # bytes of the journal beyond which states are written, so that it becomes shorter
 MEMORY = 2**30
+REMEMBERED = 512  # ids of batches: more than may wait, and be sent again
 Letters = list[DeadLetter] | None
 Keys = Sequence[Key] | Array
 logger = logging.getLogger("hedgerow.fleet")
@@ -266,7 +268,7 @@ class Fleet:
     def _commit(
         self,
         batch: Batch,
-        mark: Any = None,
+        meta: Mapping[str, Any] = MappingProxyType({}),
         asked: Sequence[KeyEvent] = (),
         labelled: Sequence[KeyEvent] = (),
     ) -> list[Predictions]:
@@ -283,7 +285,7 @@ class Fleet:
             last, opened = self._opened
             with store.errors():
                 due = store.due(before, last if opened <= before else 0)
-        if not (batch.keys or asked or labelled or due or mark is not None):
+        if not (batch.keys or asked or labelled or due or meta):
             return []
         with uninterrupted():
             holder.make_free(required=True)
@@ -294,8 +296,8 @@ class Fleet:
                 if long:
                     needed = (*islice(holder.dirty.values(), 1), *self._unreadable.values())
                     store.trim(min(needed, default=store.last + 1))
-                if mark is not None:
-                    store.set_meta("mark", mark)
+                for name, value in meta.items():
+                    store.set_meta(name, value)
                 store.add_events(asked)
                 store.resolve(labelled)
                 late = store.expire([*asked, *labelled], due, self.settings)
@@ -456,6 +458,7 @@ class Fleet:
         y: Any,
         sample_weight: Any = None,
         *,
+        id: str | None = None,
         mark: Any = None,
         dead_letters: Letters = None,
     ) -> Self:
@@ -463,9 +466,10 @@ class Fleet:
 
         Of one row `y` is the label itself.
 
-        `mark` says how far an input was read (anything that JSON can write); it is on disk with the rows or not at all.
+        `id` names the batch: one that was learned lately is not learned again. `mark` says how far an input was read
+        (anything that JSON can write). Both are on disk with the rows or not at all.
         """
-        self._learned(keys, X, y, sample_weight, mark, dead_letters)
+        self._learned(keys, X, y, sample_weight, id, mark, dead_letters)
         return self
 
     def predict_then_learn(
@@ -475,11 +479,17 @@ class Fleet:
         y: Any,
         sample_weight: Any = None,
         *,
+        id: str | None = None,
         mark: Any = None,
         dead_letters: Letters = None,
     ) -> Any:
-        """The prediction made for each row before its label was learned; otherwise as `learn`."""
-        one, n, predicted = self._learned(keys, X, y, sample_weight, mark, dead_letters)
+        """The prediction made for each row before its label was learned; None if the batch `id` was learned before.
+
+        Otherwise as `learn`.
+        """
+        one, n, predicted = self._learned(keys, X, y, sample_weight, id, mark, dead_letters)
+        if predicted is None:
+            return None
         said = self._labels(n, predicted)
         return plain(said[0]) if one else said
 
@@ -590,9 +600,16 @@ class Fleet:
             return _at(places, predicted)
 
     def _learned(
-        self, keys: Any, X: Any, y: Any, sample_weight: Any, mark: Any, letters: Letters
-    ) -> tuple[bool, int, list[Predictions]]:
-        """Whether it was one row, how many rows were given, and what was predicted."""
+        self,
+        keys: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        id: str | None,
+        mark: Any,
+        letters: Letters,
+    ) -> tuple[bool, int, list[Predictions] | None]:
+        """Whether it was one row, how many rows were given, and what was predicted (None: it was learned before)."""
         one, keys, X = self.base.several(keys, X)
         if one:
             y = [y]
@@ -600,6 +617,9 @@ class Fleet:
         if y is None:
             raise InputError("learn needs a label for each row (None for one without)")
         with self._open():
+            learned = [] if id is None else self._store.meta("batches") or []
+            if id in learned:
+                return one, len(keys), None
             batch, places = checked(self.base.clf, keys, X, y, sample_weight, letters)
             if bad := self._cannot_learn(batch):  # said before anything changes
                 _refuse(batch, places, bad, letters)
@@ -607,7 +627,10 @@ class Fleet:
                 batch = batch.some(rows)
                 places = [places[i] for i in rows]
             batch = replace(batch, labels=self.base.task.kept(batch.labels))
-            return one, len(keys), _at(places, self._commit(batch, mark))
+            meta = {} if mark is None else {"mark": mark}
+            if id is not None:
+                meta["batches"] = [*learned[1 - REMEMBERED :], check_id(id)]
+            return one, len(keys), _at(places, self._commit(batch, meta))
 
     # -- events -------------------------------------------------------------------------------------------------
 

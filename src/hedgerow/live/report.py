@@ -558,9 +558,6 @@ class Timing:
 
     def __init__(self) -> None:
         self._seconds: dict[str, deque[float]] = {}
-        self._counts: deque[tuple[float, int, int]] = deque(
-            maxlen=120
-        )  # time, events, labels so far
 
     @contextmanager
     def of(self, verb: str) -> Iterator[None]:
@@ -585,22 +582,6 @@ class Timing:
                 }
                 latencies[kind] = {**at, "count": len(sorted_)}
         return latencies
-
-    def rate(self, events: int, labels: int) -> dict[str, float]:
-        """Events and labels a second over about the last minute, from the totals now and then."""
-        now = time.monotonic()
-        if not self._counts or now - self._counts[-1][0] >= 0.5:
-            self._counts.append((now, events, labels))
-        while len(self._counts) > 2 and now - self._counts[0][0] > 60:
-            self._counts.popleft()
-        then, events_then, labels_then = self._counts[0]
-        passed = now - then
-        if passed <= 0:
-            return {"events": 0.0, "labels": 0.0}
-        return {
-            "events": (events - events_then) / passed,
-            "labels": (labels - labels_then) / passed,
-        }
 
 
 def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any]:
@@ -633,17 +614,13 @@ def stats(writer: Writer, snapshots: Snapshots, timing: Timing) -> dict[str, Any
         "drift_alarms": clf.drift_.alarms,
         "shifts": shifts(clf, journal),
         "latency": timing.latency(),
-        "rate": timing.rate(scores.events, scores.labels),
         "journal": {
             "bytes": journal.bytes,
             "first": int(first[0] or 0) if first else 0,
             "last": journal.last,
             "events_kept": journal.totals["event"][0],
         },
-        "snapshot": {
-            **snapshots.about(),
-            "due": writer.settings.snapshot_every - writer.steps.since,
-        },
+        "snapshot": snapshots.about(),
         "last_commit": journal.commits,
     }
     return about | scores.about(clf)

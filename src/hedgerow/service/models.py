@@ -433,8 +433,8 @@ class Models:
             if entry.owned:
                 raise Problem("unusable", f"{name!r} is in use elsewhere: {entry.error}")
             await entry.close("leaving")
-        gone = self.scratch("deleted")
         try:
+            gone = self.scratch("deleted")
             self.folder.joinpath(f"{name}.safetensors").unlink(
                 missing_ok=True
             )  # or it would begin again from its file

@@ -36,7 +36,6 @@ T = TypeVar("T")
 MODEL = "/v1/models/{name}"
 FLEET = "/v1/fleets/{name}"
 BYTES = {"schema": {"type": "string", "format": "binary"}}
-REMEMBERED = 512  # batches of a fleet whose ids are known: more than may wait, and be sent again
 
 # -- events: these come by the thousand -------------------------------------------------------------------------
 
@@ -129,13 +128,9 @@ async def fleet_learn(
     schemas.check_one_each(body, "labels")
 
     def learn(fleet: Fleet) -> list[Prediction] | None:
-        mark = fleet.mark if isinstance(fleet.mark, dict) else {}
-        learned = mark.get("batches", [])
-        if body.id in learned:
+        labels = fleet.predict_then_learn(body.keys, X, body.labels, id=body.id)
+        if labels is None:
             return None
-        if body.id is not None:  # on disk with the rows, or not at all
-            mark = {**mark, "batches": [*learned[1 - REMEMBERED :], body.id]}
-        labels = fleet.predict_then_learn(body.keys, X, body.labels, mark=mark or None)
         field = fleet.base.task.field
         return [
             Prediction(key=key, **{field: plain(label)})

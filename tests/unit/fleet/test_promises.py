@@ -77,6 +77,18 @@ def damaged(tmp_path):
     return folder
 
 
+def test_a_batch_is_learned_once_by_its_id_which_leaves_the_mark_alone(tmp_path):
+    X, y = TASK.X[:3], TASK.y[:3]
+    with small_fleet(tmp_path / "fleet") as fleet:
+        assert len(fleet.learn("k", X, y, mark=3).predict_then_learn("k", X, y, id="one")) == 3
+        assert fleet.predict_then_learn("k", X, y, id="one") is None
+    with Fleet.open(tmp_path / "fleet") as fleet:
+        assert fleet.learn("k", X, y, id="one")["k"].seen_ == 6
+        assert fleet.mark == 3
+        with pytest.raises(InputError, match="an id is text"):
+            fleet.learn("k", X, y, id=7)
+
+
 def test_the_journal_keeps_what_a_key_has_learned_whose_state_cannot_be_read(damaged, caplog):
     for _ in range(2):
         with Fleet.open(damaged) as fleet:
