@@ -30,6 +30,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "fleet": ("fleet", "A fleet"),
     "fleet_against": ("fleet", "A fleet against another commit"),
     "warmup": ("fleet", "What warm-up rows are worth to a key"),
+    "join": ("join", "Keys that teach keys"),
     "spark": ("spark", "Streams of keys on Spark"),
     "sources": ("sources", "Sources larger than memory"),
     "nine": ("nine", "Our learner against the paper's methods"),
@@ -50,6 +51,7 @@ BY_NAME = (
     "table_cost",
     "numbers",
     "streams",
+    "join",
     "torture",
 )  # what runs elsewhere (`make bench-peers`, `make torture`), or only when it is named
 

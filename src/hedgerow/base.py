@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, Self, TypeVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.align import Info
@@ -316,11 +317,41 @@ class OnlineTransferEstimator(BaseEstimator):
             warmup = domain_of(warmup, UNLABELLED, label)[0]
         if partitioned:
             return self._fit_partitioned(partitioned, warmup)
-        parts = Inputs.of_domains(self._reading_params, labelled_domains(named, label), warmup)
+        return self._fit_read(
+            *Inputs.of_domains(self._reading_params, labelled_domains(named, label), warmup)
+        )
+
+    def _fit_read(self, inputs: Inputs, sources: Sequence[Labelled], warmup: Matrix) -> Self:
+        """`fit_domains` of rows that are numbers already, read as `inputs` says."""
         with self._restored_on_error():
-            self._start(*parts)
-            self._keep_sample(parts[1])
+            self._start(inputs, sources, warmup)
+            self._keep_sample(sources)
         return self
+
+    def fit_and_read(
+        self, sources: Mapping[str, Any] | Sequence[Any], label: str | None = None
+    ) -> tuple[Self, list[Labelled]]:
+        """`fit_domains` without rows of a target; also the rows as the model has read them."""
+        named = named_rows(sources, "{}")
+        if any(isinstance(rows, PartitionedSource) for _, rows in named):
+            raise InputError(
+                "sources that are read part by part cannot be kept: give them in memory, or keep no rows"
+            )
+        domains = labelled_domains(named, label)
+        parts = Inputs.of_domains(self._reading_params, domains, None)
+        return self._fit_read(*parts), parts[1]
+
+    def refitted(self, sources: Sequence[Labelled]) -> Self:
+        """A model with the same parameters, fitted on these rows of numbers, without rows of a target.
+
+        It reads rows and tables as this one does.
+        """
+        with self._fitted:
+            inputs = self._inputs
+        warmup = np.empty((0, inputs.width), inputs.dtype)
+        same = [replace(source, X=source.X.astype(inputs.dtype)) for source in sources]
+        fresh: Self = clone(self)
+        return fresh._fit_read(inputs, same, warmup)
 
     def _fit_partitioned(self, sources: Sequence[PartitionedSource], warmup: Domain | None) -> Self:
         """`fit_domains` of sources that are read part by part."""

@@ -34,6 +34,8 @@ from hedgerow.rows.wanted import NUMBERS as READ_AS_NUMBERS
 from hedgerow.rows.wanted import listed
 
 Model = OnlineTransferClassifier | OnlineTransferRegressor
+MORE_MISTAKES = 0.02  # share of rows by which related sources may be behind the most frequent class
+MORE_VARIANCE = 1.3  # times the variance that the squared error of related sources may be
 
 
 class OtherTask(InputError, AttributeError):
@@ -299,6 +301,17 @@ class ClassTask:
         """Votes as labels."""
         return [scale[code] for code in votes]
 
+    def targets(self, codes: Array, K: int) -> Array:
+        """Labels as targets of a regression, a column a class of the first K; NaN where there is none of these."""
+        targets = np.asarray(codes[:, None] == np.arange(K), np.float64)
+        targets[~targets.any(axis=1)] = np.nan
+        return targets
+
+    def is_related(self, P: Array, codes: Array) -> bool:
+        """Whether P of rows is about as good as their most frequent class, or their mean, would have been."""
+        mistakes = float(np.mean(P.argmax(axis=1) != codes))
+        return bool(mistakes <= 1 - np.bincount(codes).max() / len(codes) + MORE_MISTAKES)
+
     def answer(
         self, id: str, number: int, code: int, P: list[float], scale: Sequence[Any], votes: dict[str, Any] | None,
         weights: dict[str, float] | None, repeated: bool,
@@ -481,6 +494,16 @@ class NumberTask:
     def named(self, votes: Sequence[Any], scale: Sequence[Any]) -> Sequence[Any]:
         """Votes as labels."""
         return votes
+
+    def targets(self, codes: Array, K: int) -> Array:
+        """Labels as targets of a regression, in units of their deviation; NaN where there is none."""
+        known = codes[np.isfinite(codes)]
+        spread = known.std() if len(known) else 0.0
+        return np.asarray((codes / (spread or 1.0))[:, None])
+
+    def is_related(self, P: Array, codes: Array) -> bool:
+        """Whether P of rows is about as good as their most frequent class, or their mean, would have been."""
+        return bool(np.mean((P[:, 0] - codes) ** 2) <= MORE_VARIANCE * codes.var())
 
     def answer(
         self, id: str, number: int, code: int, P: list[float], scale: Sequence[Any], votes: dict[str, Any] | None,

@@ -20,7 +20,7 @@ from bench import pages
 from bench.record import Row, latest, record, rows
 
 ROOT = Path(__file__).parents[2]
-NEEDS_DATA = ("plain", "jda", "nine", "sources")  # tasks of the paper
+NEEDS_DATA = ("plain", "jda", "nine", "sources", "join")  # tasks of the paper, tables
 SAME = (
     "different",
     "other labels",

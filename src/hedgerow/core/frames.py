@@ -61,6 +61,10 @@ class FrameKind:
         data = b"".join([HEAD.pack(self.magic, owner, len(head)), head, *blocks])
         return data + CHECKSUM.pack(zlib.crc32(data))
 
+    def owner(self, data: bytes) -> bytes:
+        """What a record says it belongs to; nothing is checked."""
+        return data[4:20]
+
     def unpack(self, data: bytes, what: str, owner: bytes | None = None) -> Content:
         """The inverse; an InputError that names `what` if the bytes are anything else.
 

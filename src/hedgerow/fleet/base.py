@@ -101,6 +101,11 @@ class KeyState:
         )
         return cls(X, codes, weights, states[-1].new_classes, states[0].snapshot)
 
+    def some(self, places: Any) -> KeyState:
+        """These of its rows."""
+        X, codes, weights = (getattr(self, name)[places] for name in self.ROWS)
+        return replace(self, X=X, codes=codes, weights=weights)
+
     def __len__(self) -> int:
         return len(self.codes)
 
@@ -255,7 +260,7 @@ class Member(KeyModel):
 
     def to_bytes(self) -> bytes:
         """The state as bytes."""
-        return self.state().to_bytes(self._base.digest)
+        return self.state().to_bytes(self._base.owner)
 
 
 class Base:
@@ -270,8 +275,11 @@ class Base:
     1
     """
 
-    def __init__(self, clf: Model) -> None:
-        """Of a fitted model, of which a copy is taken."""
+    def __init__(self, clf: Model, name: bytes | None = None, sources: Batch | None = None) -> None:
+        """Of a fitted model, of which a copy is taken.
+
+        `name`: what states call it, if not its digest; `sources`: the rows that it was fitted on, by their domains.
+        """
         if not isinstance(clf, Model):
             raise InputError(
                 "a fleet starts from a fitted OnlineTransferClassifier or OnlineTransferRegressor, not from "
@@ -287,6 +295,8 @@ class Base:
                 "a fleet predicts the likeliest class: fit without costs, and decide by the probabilities"
             )
         self._data = clf.to_bytes()
+        self.name = name
+        self.sources = sources
         # the model itself, to look at: what a key predicts that has learned nothing
         self.clf = model_of_bytes(self._data, "the base")
         self.task = task_of(self.clf)
@@ -298,10 +308,11 @@ class Base:
         method: str | Model = "hedgerow",
         *,
         label: str | None = None,
+        keep: bool = False,
         **options: Any,
     ) -> Self:
         """The sources, as `fit_domains` takes them, fitted without rows of any target; `method` may be an estimator, of
-        which a clone is fitted.
+        which a clone is fitted. `keep`: their rows are kept as `sources`.
         """
         if isinstance(method, str):
             method = OnlineTransferClassifier(method, **options)
@@ -313,7 +324,13 @@ class Base:
             raise InputError(
                 f"a fleet of an estimator takes no options ({', '.join(options)}): set them on it"
             )
-        return cls(clone(method).fit_domains(sources, label=label))
+        if not keep:
+            return cls(clone(method).fit_domains(sources, label=label))
+        clf, parts = clone(method).fit_and_read(sources, label)
+        keys: list[Key] = [part.name for part in parts for _ in part.labels]
+        rows = np.concatenate([np.asarray(dense(part.X), np.float64) for part in parts])
+        labels = objects([label for part in parts for label in part.labels.tolist()])
+        return cls(clf, sources=Batch.of(keys, rows, labels))
 
     def to_bytes(self) -> bytes:
         """The content of a model file: what a worker is sent, once."""
@@ -326,13 +343,18 @@ class Base:
 
     @cached_property
     def digest(self) -> bytes:
-        """16 bytes that stand for all that is shared; the state of every key has them."""
+        """16 bytes that stand for all that is shared."""
         header = repr(
             (self.clf.constants_.digest, self.clf.learner_.plan_to_json(), self.classes.tolist())
         )
         if self.clf.table_ is not None:  # sources with other words may become the same numbers
             header += json.dumps(self.clf.table_.to_json(), sort_keys=True)
         return hashlib.sha256(header.encode()).digest()[:16]
+
+    @property
+    def owner(self) -> bytes:
+        """16 bytes that the state of every key has: the name, or the digest."""
+        return self.name or self.digest
 
     @property
     def classes(self) -> Array:
@@ -395,7 +417,7 @@ class Base:
         known = (
             KeyState.empty(self.n_features)
             if state is None
-            else KeyState.from_bytes(state, self.digest, name)
+            else KeyState.from_bytes(state, self.owner, name)
         )
         if known.X.shape[1] != self.n_features:
             raise InputError(

@@ -7,13 +7,14 @@ from the journal, in order: every label once.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -39,7 +40,7 @@ from hedgerow.events import (
     label_of_json,
     label_to_json,
 )
-from hedgerow.files import write_whole
+from hedgerow.files import read_file, write_whole
 from hedgerow.fleet.base import (
     Base,
     Batch,
@@ -52,7 +53,19 @@ from hedgerow.fleet.base import (
     checked_key,
 )
 from hedgerow.fleet.holder import Holder, Predictions
-from hedgerow.fleet.store import BASE, WIDE, WIDE_PAGE, FleetStore, KeyEvent, KeyLedger
+from hedgerow.fleet.store import (
+    BASE,
+    BASES,
+    NO_SOURCES,
+    SOURCES,
+    WIDE,
+    WIDE_PAGE,
+    FleetStore,
+    KeyEvent,
+    KeyLedger,
+    keeps_sources,
+)
+from hedgerow.fleet.teaching import Taught, admitted, fit
 from hedgerow.regressor import load_model
 from hedgerow.store import PAGE, Closed, JournalError, copy_folder
 from hedgerow.task import CLASSES, NUMBERS, Answer, Model
@@ -123,6 +136,7 @@ JOURNAL = (
 )  # bytes of the journal beyond which states are written, so that it becomes shorter
 MEMORY = 2**30
 REMEMBERED = 512  # ids of batches: more than may wait, and be sent again
+SHARE = 8  # of the keys that have taught are new: the number of bases grows with the logarithm of that of keys
 Letters = list[DeadLetter] | None
 Keys = Sequence[Key] | Array
 logger = logging.getLogger("hedgerow.fleet")
@@ -141,6 +155,8 @@ class Fleet:
     memory : bytes of keys that are held in memory; others are on disk and come back when they are asked for.
     sync : "full" waits for the disk at every batch of labels; "normal" survives the end of the process only.
     settings : how long the keys wait for labels that come later, and how many ids they remember.
+    consolidate : with a number the rows of the sources, and of all keys, are kept, so that keys may teach new ones: a
+        base is fitted whenever so many keys are new (`consolidate`), in a thread of its own; 0: only when asked for.
 
     Examples
     --------
@@ -160,6 +176,7 @@ class Fleet:
         memory: int = MEMORY,
         sync: str = "full",
         settings: Settings | None = None,
+        consolidate: int | None = None,
         **options: Any,
     ) -> None:
         if isinstance(sources, Base | Model):
@@ -169,14 +186,13 @@ class Fleet:
                 )
             base = sources if isinstance(sources, Base) else Base(sources)
         else:
-            base = Base.fit(sources, method, **options)
+            base = Base.fit(sources, method, keep=consolidate is not None, **options)
         if sync not in ("full", "normal"):
             raise InputError(f"sync={sync!r}: 'full' or 'normal'")
         self._temporary = path is None
         folder = Path(tempfile.mkdtemp(prefix="hedgerow-fleet-") if path is None else path)
-        self._begin(
-            folder, memory, base, {"sync": sync, "settings": asdict(settings or Settings())}
-        )
+        about = {"sync": sync, "settings": asdict(settings or Settings())}
+        self._begin(folder, memory, base, about, consolidate=consolidate)
 
     @classmethod
     def open(
@@ -186,16 +202,17 @@ class Fleet:
         *,
         memory: int = MEMORY,
         accept_loss: bool = False,
+        consolidate: int | None = None,
     ) -> Self:
         """Go on with a fleet, however its process ended.
 
-        `settings` replace those it had; a mapping of some changes these alone.
+        `settings` replace those it had; a mapping of some changes these alone. `consolidate`: as of a new fleet.
 
         `accept_loss`: open it though the newest batches, which were acknowledged, are missing from its file.
         """
         fleet = cls.__new__(cls)
         fleet._temporary = False
-        fleet._begin(Path(path), memory, None, None, settings, accept_loss)
+        fleet._begin(Path(path), memory, None, None, settings, accept_loss, consolidate)
         return fleet
 
     def _begin(
@@ -206,12 +223,16 @@ class Fleet:
         about: dict[str, Any] | None,
         settings: Settings | Mapping[str, Any] | None = None,
         accept_loss: bool = False,
+        consolidate: int | None = None,
     ) -> None:
         """A new fleet comes with its base and what its file says `about` it; one that was there knows."""
         self.folder = folder
         self._lock = threading.RLock()
         self._closed = False
         self._clock = Clock()
+        self._every = 0  # new keys after which a base is fitted
+        self._teaching = threading.Lock()  # one consolidation at a time
+        self._erased = 0  # calls of `forget`, which a consolidation on its way has to notice
         self._unreadable: dict[
             Key, int
         ] = {}  # keys, and the first batch that no state of theirs has
@@ -220,24 +241,50 @@ class Fleet:
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
             if isinstance(memory, bool) or not isinstance(memory, int) or memory < 2**20:
                 raise InputError(f"memory={memory!r}: a number of bytes, at least {2**20} (1 MiB)")
+            if not (consolidate is None or (type(consolidate) is int and consolidate >= 0)):
+                raise InputError(
+                    f"consolidate={consolidate!r}: a number of new keys, 0 (only when asked) or None"
+                )
             self._owner = (FleetStore.own if base is None else FleetStore.own_new)(folder)
             undo.callback(self._owner.release)
             if base is not None:
                 undo.callback(FleetStore.remove, folder)
                 self._create(base, about)
-            self.base = base or Base(load_model(folder / BASE))
+            self.sources_kept = keeps_sources(folder)
+            if consolidate is not None and not self.sources_kept:
+                raise InputError(NO_SOURCES)
+            self._first = base or Base(load_model(folder / BASE))
             self._store = FleetStore(folder, accept_loss=accept_loss)
             undo.callback(self._store.close)
-            self._holder = Holder(self.base, self._store, memory, joblib.cpu_count())
-            undo.callback(self._holder.close)
             self._check_file(settings, accept_loss)
+            self._holder = Holder(
+                [self._first, *map(self._read_base, self._taught)],
+                self._store,
+                memory,
+                joblib.cpu_count(),
+                snapshots=not self.sources_kept,
+            )
+            undo.callback(self._holder.close)
             self._recover()
+            self._remove_bases()
+            if consolidate:
+                taught = {key for key, _ in self._taught[-1].rows} if self._taught else set()
+                self._holder.arrived = len({*self._store.keys(), *self._holder.dirty} - taught)
+            self._every = consolidate or 0
             undo.pop_all()
+
+    @property
+    def base(self) -> Base:
+        """Where new keys start: the sources, and keys that have taught (`consolidate`)."""
+        return self._holder.base
 
     def _create(self, base: Base, about: dict[str, Any] | None) -> None:
         """The files of a new fleet."""
         folder = self.folder
         write_whole(folder / BASE, base.to_bytes(), JournalError)
+        if base.sources is not None:
+            (folder / BASES).mkdir(exist_ok=True)
+            write_whole(folder / BASES / SOURCES, base.sources.to_bytes(), JournalError)
         page = WIDE_PAGE if 8 * base.n_features >= WIDE else PAGE
         with FleetStore.new(folder, page=page) as store, store.transaction():
             store.set_meta("about", {**(about or {}), "base": base.digest.hex()})
@@ -250,10 +297,11 @@ class Fleet:
         store.verify(accept_loss=accept_loss)
         with store.errors():
             about = store.meta("about")
-        if about["base"] != self.base.digest.hex():
+        if about["base"] != self._first.digest.hex():
             raise JournalError(
                 f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it"
             )
+        self._taught = [Taught.from_json(each) for each in store.meta("bases") or []]
         store.set_sync(about["sync"])
         kept = of_json(Settings, about["settings"])
         if not isinstance(settings, Settings):
@@ -306,6 +354,7 @@ class Fleet:
             try:
                 predicted = self._learn(batch, numbers[0])
                 self._learn(batches[1], numbers[1])
+                self._consolidate_if_due()
                 return predicted
             except BaseException as error:  # memory is behind the file: the fleet closes itself
                 self._let_go()
@@ -539,30 +588,42 @@ class Fleet:
     def model(self, key: Key) -> Model:
         """A model of one's own that knows what the key knows; what it learns from then on is not the key's."""
         with self._open():
-            return self.base.model(self._holder.state(checked_key(key)), f"key {key!r}")
+            base, state = self._holder.state(checked_key(key))
+            return base.model(state, f"key {key!r}")
 
     def to_bytes(self, key: Key) -> bytes:
         """The state of a key, as `Base.member` and `put` take it."""
         with self._open():
-            return self._holder.state(checked_key(key)).to_bytes(self.base.digest)
+            base, state = self._holder.state(checked_key(key))
+            return state.to_bytes(base.owner)
 
     def put(self, key: Key, state: bytes) -> None:
         """A key with this state, in place of what it had."""
-        # whatever is wrong with it is an error here
-        self._replace(key, self.base.member(state, f"key {key!r}").state())
+        base = self._holder.root_of(state).base
+        member = base.member(state, f"key {key!r}")  # whatever is wrong with it is an error here
+        own = KeyState.from_bytes(state, base.owner, f"key {key!r}")
+        if self.sources_kept and own.snapshot:
+            raise InputError(
+                f"key {key!r}: its state is a snapshot, and a fleet that consolidates needs the rows of its keys; "
+                "learn them, or put it into a fleet that keeps no sources"
+            )
+        own = own if self.sources_kept else member.state()
+        self._replace(key, own.to_bytes(base.owner) if own.snapshot or len(own) else b"", len(own))
 
     def forget(self, *keys: Key) -> Forgotten:
         """All that keys have learned is gone, with their events: overwritten in the file, the journal of it too.
 
-        While a reader is open, older pages stay in the log: see `Forgotten.pending`.
+        Bases that they have taught are fitted again without them before anything else. While a reader is open, older
+        pages stay in the log: see `Forgotten.pending`.
         """
-        forgotten = Forgotten([key for key in keys if self._replace(key, None)])
         with self._open():
+            self._leave_bases({checked_key(key) for key in keys})
+            forgotten = Forgotten([key for key in keys if self._replace(key, None)])
             forgotten.pending = self._store.erasing and not self._store.erase()
         return forgotten
 
-    def _replace(self, key: Key, state: KeyState | None) -> bool:
-        """A key with this state, or none; whether there was one, or an event."""
+    def _replace(self, key: Key, state: bytes | None, rows: int = 0) -> bool:
+        """A key with this state of so many rows, or none; whether there was one, or an event."""
         key = checked_key(key)
         store = self._store
         with self._open(), uninterrupted():
@@ -574,12 +635,116 @@ class Fleet:
                 there = store.forget(key)
                 if state is None:
                     there += store.delete_events("key = ?", (key,))
-                elif state.snapshot or len(state):
-                    data = state.to_bytes(self.base.digest)
-                    store.put([(key, store.last, len(state), data)])
+                elif state:
+                    store.put([(key, store.last, rows, state)])
             self._unreadable = unreadable
             self._holder.drop(key)
             return there > 0
+
+    # -- keys that teach keys -----------------------------------------------------------------------------------
+
+    def consolidate(self) -> int:
+        """Fit a new base on the sources and what keys have learned, from which keys that come now start.
+
+        Keys stay with the base that they started from, and keys that the sources do not help are left out (`teaching`).
+        It returns the number of bases that keys have taught; it is the same if nobody else could have joined. Others
+        may use the fleet meanwhile.
+        """
+        if not self.sources_kept:
+            raise InputError(NO_SOURCES)
+        with self._teaching:
+            while True:
+                with self._open():
+                    self._holder.write(list(self._holder.dirty))
+                    erased = self._erased
+                    arrived = self._holder.arrived
+                    keys = sorted(self._store.keys(), key=lambda key: (str(key), type(key) is int))
+                    states = self._states_of(keys)
+                states = admitted(self._first, states)
+                rows = [(key, len(state)) for key, state in states.items()]
+                same = rows == (self._taught[-1].rows if self._taught else [])
+                made = None if same else self._fitted(states)
+                with self._open(), uninterrupted():
+                    if erased != self._erased:
+                        continue  # what was forgotten meanwhile must not teach
+                    if made is not None:
+                        number = len(self._taught) + 1
+                        made.name = hashlib.sha256(b"%b %d" % (made.digest, number)).digest()[:16]
+                        new = Taught(made.name.hex(), made.digest.hex(), rows)
+                        self._use(made, [*self._taught, new])
+                    self._holder.arrived -= arrived
+                    return len(self._taught)
+
+    def _consolidate_if_due(self) -> None:
+        """Begin to fit a base if enough keys are new: as many as was said, and an eighth of those that have taught."""
+        known = len(self._taught[-1].rows) if self._taught else 0
+        due = self._every and self._holder.arrived >= max(self._every, known // SHARE)
+        if due and not self._teaching.locked():
+            threading.Thread(target=self._consolidate_aside, name="hedgerow-teaching").start()
+
+    def _consolidate_aside(self) -> None:
+        try:
+            self.consolidate()
+        except Exception:
+            if not self._closed:
+                logger.exception("%s: no base was fitted; keys start as before", self.folder)
+                self._holder.arrived = 0
+
+    def _states_of(self, keys: Iterable[Key]) -> dict[Key, KeyState]:
+        """What keys have learned, as the file has it; without those whose state cannot be read."""
+        states: dict[Key, KeyState] = {}
+        for key in keys:
+            with suppress(InputError):
+                states[key] = self._holder.stored_state(key)[1]
+        return states
+
+    def _fitted(self, states: Mapping[Key, KeyState]) -> Base:
+        """A base of the sources and these keys."""
+        place = self.folder / BASES / SOURCES
+        return fit(self._first, Batch.from_bytes(read_file(place), str(place)), states)
+
+    def _use(self, base: Base, taught: list[Taught]) -> None:
+        """A base that is new, or takes the place of another, as these say: durable before it is used."""
+        file = self.folder / BASES / f"{base.digest.hex()}.safetensors"
+        write_whole(file, base.to_bytes(), JournalError)
+        self._holder.write(list(self._holder.dirty))  # what has begun stays with the base before
+        with self._store.transaction():
+            self._store.set_meta("bases", [each.to_json() for each in taught])
+        self._taught = taught
+        self._holder.add(base)
+        self._remove_bases()
+
+    def _leave_bases(self, keys: set[Key]) -> None:
+        """Fit bases that have rows of these keys again without them; the keys that started there go through theirs."""
+        self._erased += 1
+        for number, old in enumerate(self._taught):
+            rows = [(key, count) for key, count in old.rows if key not in keys]
+            if rows == old.rows:
+                continue
+            states = self._states_of(key for key, _ in rows)
+            made = self._fitted(
+                {key: states[key].some(slice(count)) for key, count in rows if key in states}
+            )
+            made.name = bytes.fromhex(old.name)
+            new = Taught(old.name, made.digest.hex(), rows)
+            with uninterrupted():
+                self._use(made, [*self._taught[:number], new, *self._taught[number + 1 :]])
+
+    def _read_base(self, taught: Taught) -> Base:
+        place = self.folder / BASES / taught.file
+        base = Base(load_model(place), bytes.fromhex(taught.name))
+        if base.digest.hex() != taught.digest:
+            raise JournalError(
+                f"{place} is not the base that keys belong to; restore the folder from a copy"
+            )
+        return base
+
+    def _remove_bases(self) -> None:
+        """Remove files of bases that are no longer used, or were never."""
+        used = {SOURCES, *(each.file for each in self._taught)}
+        for file in (self.folder / BASES).glob("*"):
+            if file.name not in used:
+                file.unlink()
 
     # -- batches ------------------------------------------------------------------------------------------------
 
@@ -779,6 +944,7 @@ class Fleet:
             "rows_stored": store.stored,
             "pending": store.waiting,
             "unreadable": len(self._unreadable),
+            "bases": len(self._taught),
             "journal_bytes": store.journal_bytes,
             "file_bytes": store.bytes,
         }

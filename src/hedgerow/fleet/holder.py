@@ -31,8 +31,8 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
-from hedgerow.fleet.base import Base, Batch, Key, KeyState
-from hedgerow.fleet.light import Arena, Light, Where
+from hedgerow.fleet.base import STATE, Base, Batch, Key, KeyState
+from hedgerow.fleet.light import Arena, Light
 from hedgerow.fleet.store import FleetStore, MemoryStates
 from hedgerow.fleet.store import Part as StoredPart
 from hedgerow.regression.learner import RegressionLearner
@@ -50,6 +50,14 @@ R = TypeVar("R")
 S = TypeVar("S", bound=Sized)
 
 
+@dataclass(frozen=True)
+class Root:
+    """A base, and the records of the light keys that started from it."""
+
+    base: Base
+    light: Light | None
+
+
 @dataclass(slots=True)
 class Held:
     """What is held of a key: a record or a model of its own, and the rows that are not in the store yet (`fresh`).
@@ -57,6 +65,7 @@ class Held:
     `rows` were learned after the newest snapshot in the store, whose newest rows are of batch `upto`.
     """
 
+    root: Root
     rows: int
     upto: int
     bytes: int = AROUND
@@ -65,10 +74,10 @@ class Held:
     clf: Model | None = None
     fresh: list[Rows] = field(default_factory=list)
 
-    def fresh_state(self, base: Base) -> KeyState:
+    def fresh_state(self) -> KeyState:
         """The rows that are not in the store."""
         X, codes, weights = (np.concatenate(parts) for parts in zip(*self.fresh, strict=True))
-        return KeyState(X, codes, weights, base.new_classes(self.clf))
+        return KeyState(X, codes, weights, self.root.base.new_classes(self.clf))
 
 
 def bytes_of(clf: Model) -> int:
@@ -121,17 +130,23 @@ def in_parts(keys: Iterable[tuple[Key, S]]) -> Iterator[list[tuple[Key, S]]]:
 class Holder:
     """Keys in memory: at most `limit` bytes of them, and what one part of a batch needs.
 
-    Parts of light keys are worked on by `threads` threads.
+    Parts of light keys are worked on by `threads` threads. New keys start from the last of `bases`, others stay with
+    theirs; all have the same features and classes. With `snapshots`, a model file takes the place of many rows.
     """
 
     def __init__(
-        self, base: Base, store: FleetStore | MemoryStates, limit: int, threads: int
+        self,
+        bases: Sequence[Base],
+        store: FleetStore | MemoryStates,
+        limit: int,
+        threads: int,
+        snapshots: bool = True,
     ) -> None:
-        self.base = base
         self.store = store
         self.limit = limit
         self.threads = threads
-        self.light = Light.of(base.clf.learner_, limit, PART * threads)
+        self.snapshots = snapshots
+        self.roots: dict[bytes, Root] = {}
         self.held: OrderedDict[Key, Held] = OrderedDict()
         self.dirty: OrderedDict[Key, int] = (
             OrderedDict()
@@ -139,8 +154,28 @@ class Holder:
         self.new_classes: dict[
             object, None
         ] = {}  # of keys that were held since the fleet was opened
-        self.bytes = self.misses = self.evicted = 0
+        self.bytes = self.misses = self.evicted = self.arrived = 0
         self._pool: ThreadPoolExecutor | None = None
+        for base in bases:
+            self.add(base)
+
+    @property
+    def base(self) -> Base:
+        """Where new keys start."""
+        return self.root.base
+
+    def add(self, base: Base) -> None:
+        """New keys start from this base; or it takes the place of the one that states call the same.
+
+        All that was learned has to be in the store: keys that have to begin anew leave memory.
+        """
+        light = Light.of(base.clf.learner_, self.limit, PART * self.threads)
+        before = self.roots.get(base.owner)
+        self.roots[base.owner] = Root(base, light)
+        self.root = next(reversed(self.roots.values()))
+        for key, held in list(self.held.items()):
+            if held.root is before or not held.rows:
+                self.drop(key)
 
     def close(self) -> None:
         """End the threads."""
@@ -208,13 +243,15 @@ class Holder:
         after: dict[Key, int] = {}  # rows after the newest snapshot
         for key in (key for key in keys if key in self.dirty):
             held = self.held[key]
-            if held.clf is not None and self.base.wants_snapshot(held.rows, held.bytes):
-                state = self.base.snapshot(held.clf)
+            base = held.root.base
+            full = self.snapshots and base.wants_snapshot(held.rows, held.bytes)
+            if full and held.clf is not None:
+                state = base.snapshot(held.clf)
                 after[key] = 0
             else:
-                state = held.fresh_state(self.base)
+                state = held.fresh_state()
                 after[key] = held.rows
-            parts.append((key, held.upto, len(state), state.to_bytes(self.base.digest)))
+            parts.append((key, held.upto, len(state), state.to_bytes(base.owner)))
         if not parts:
             return
         with uninterrupted():
@@ -255,9 +292,9 @@ class Holder:
         return bad
 
     def _read(self, key: Key) -> tuple[Held, KeyState]:
-        state, upto = self.stored_state(key)
-        held = Held(len(state), upto)
-        light = self.light
+        root, state, upto = self.stored_state(key)
+        held = Held(root, len(state), upto)
+        light = root.light
         own = state.snapshot or len(state.new_classes) or light is None or len(state) > light.most
         if not (light is None or own or light.refused(state.codes).any()):
             arena = light.arena(len(state) + 1)
@@ -267,7 +304,7 @@ class Holder:
                 held.bytes += arena.bytes
                 arena.R[held.slot, : len(light.start)] = light.start
         if held.arena is None:
-            held.clf = self._model(key, state)
+            held.clf = self._model(root, key, state)
             held.bytes += bytes_of(held.clf)
         return held, state
 
@@ -279,18 +316,24 @@ class Holder:
         )
         self._run_light(keys, X, codes, weights, np.ones(len(keys), bool))
 
-    def stored_state(self, key: Key) -> tuple[KeyState, int]:
-        """What the store has of a key, and the newest batch in it."""
+    def stored_state(self, key: Key) -> tuple[Root, KeyState, int]:
+        """Where a key started, what the store has of it, and the newest batch in it."""
         parts = self.store.parts(key)
         if not parts:
-            return KeyState.empty(self.base.n_features), 0
-        states = [KeyState.from_bytes(data, self.base.digest, f"key {key!r}") for _, data in parts]
-        return KeyState.joined(states), parts[-1][0]
+            return self.root, KeyState.empty(self.base.n_features), 0
+        root = self.root_of(parts[0][1])
+        states = [KeyState.from_bytes(data, root.base.owner, f"key {key!r}") for _, data in parts]
+        return root, KeyState.joined(states), parts[-1][0]
 
-    def state(self, key: Key) -> KeyState:
-        """All that a key has learned; it is in the store then."""
+    def root_of(self, state: bytes) -> Root:
+        """Where the key of a state started; the newest for one that is of no base here, which is refused when read."""
+        return self.roots.get(STATE.owner(state), self.root)
+
+    def state(self, key: Key) -> tuple[Base, KeyState]:
+        """All that a key has learned, and from which base on; it is in the store then."""
         self.write([key])
-        return self.stored_state(key)[0]
+        root, state, _ = self.stored_state(key)
+        return root.base, state
 
     def model(self, key: Key) -> Model:
         """What answers for a key that is asked which classes it knows: its own model, or the base's."""
@@ -298,8 +341,8 @@ class Holder:
         held = self.held.get(key)
         return self.base.clf if held is None or held.clf is None else held.clf
 
-    def _model(self, key: Key, state: KeyState) -> Model:
-        clf = self.base.model(state, f"key {key!r}")
+    def _model(self, root: Root, key: Key, state: KeyState) -> Model:
+        clf = root.base.model(state, f"key {key!r}")
         self._meet(clf)
         return clf
 
@@ -312,10 +355,10 @@ class Holder:
         held = self.held[key]
         if held.clf is None:
             states = [
-                self.stored_state(key)[0],
-                *([held.fresh_state(self.base)] if held.fresh else []),
+                self.stored_state(key)[1],
+                *([held.fresh_state()] if held.fresh else []),
             ]
-            held.clf = self._model(key, KeyState.joined(states))
+            held.clf = self._model(held.root, key, KeyState.joined(states))
             self._grow(held, bytes_of(held.clf))
             if held.arena is not None:
                 self._grow(held, -held.arena.bytes)
@@ -326,12 +369,13 @@ class Holder:
     def _make_room(self, held: Held, rows: int) -> bool:
         """Room in a light key's record for so many more rows; False if it may not have so many."""
         need = held.rows + rows
-        if self.light is None or held.arena is None or need > self.light.most:
+        light = held.root.light
+        if light is None or held.arena is None or need > light.most:
             return False
         if need > held.arena.room:
-            to = self.light.arena(need)
+            to = light.arena(need)
             try:
-                held.slot = self.light.move(held.arena, held.slot, to)
+                held.slot = light.move(held.arena, held.slot, to)
             except MemoryError:
                 return False
             self._grow(held, to.bytes - held.arena.bytes)
@@ -350,8 +394,8 @@ class Holder:
         codes = batch.codes(self.base.clf)
         learned = batch.learned.tolist()
         heavy = set[Key]()  # with a label for no record
-        if self.light is not None:
-            refused = batch.learned & self.light.refused(codes)
+        if self.root.light is not None:
+            refused = batch.learned & self.root.light.refused(codes)
             heavy = {batch.keys[i] for i in np.flatnonzero(refused)}
         every = all(learned)
         parts = in_parts(batch.by_key.items())
@@ -404,6 +448,7 @@ class Holder:
             if a == b:
                 continue
             held = self.held[key]
+            self.arrived += not held.rows
             fresh = (X[a:b], codes[a:b], weights[a:b])
             held.fresh.append(fresh)
             held.rows += b - a
@@ -431,15 +476,17 @@ class Holder:
         self, keys: list[Key], X: Array, codes: Array, weights: Array, learned: Array
     ) -> Array:
         """Light rows, predicted and, where `learned` says so, learned."""
-        assert self.light is not None
-        by_room: dict[int, tuple[Arena, list[int], list[int]]] = {}
+        groups: dict[int, tuple[Held, list[int], list[int]]] = {}  # by their arena
         for i, key in enumerate(keys):
             held = self.held[key]
-            assert held.arena is not None
-            _, places, slots = by_room.setdefault(held.arena.room, (held.arena, [], []))
+            _, places, slots = groups.setdefault(id(held.arena), (held, [], []))
             places.append(i)
             slots.append(held.slot)
-        where: Where = [
-            (arena, np.array(places), np.array(slots)) for arena, places, slots in by_room.values()
-        ]
-        return self.light.step(where, X, codes, weights, learned)
+        parts: list[Array] = []
+        for held, places, slots in groups.values():
+            assert held.root.light is not None
+            assert held.arena is not None
+            rows = (np.ascontiguousarray(each[places]) for each in (X, codes, weights, learned))
+            parts.append(held.root.light.step(held.arena, np.array(slots), *rows))
+        order = [place for _, places, _ in groups.values() for place in places]
+        return np.asarray(np.concatenate(parts)[np.argsort(order)])

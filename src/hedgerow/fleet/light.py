@@ -61,11 +61,6 @@ class Arena:
         self._free.append(slot)
 
 
-Where = list[
-    tuple[Arena, Array, Array]
-]  # rows of a part by the arena of their keys: arena, places, slots
-
-
 class Light(ABC):
     """The arenas of the records of all light targets of a base; a subclass has the half that they share.
 
@@ -108,6 +103,16 @@ class Light(ABC):
     def stretch(self, room: int) -> Stretch:
         """A record with room for so many rows."""
 
+    @abstractmethod
+    def refused(self, codes: Array) -> Array:
+        """Which labels a record cannot learn."""
+
+    @abstractmethod
+    def step(
+        self, arena: Arena, slots: Array, X: Array, y: Array, weights: Array, learned: Array
+    ) -> Array:
+        """What is predicted for each row before its label, which is learned if `learned` says so."""
+
     def move(self, arena: Arena, slot: int, to: Arena) -> int:
         """The record in a larger one; the old one is given back."""
         new = to.take()
@@ -149,22 +154,20 @@ class LightNumbers(Light):
         """Which labels a record cannot learn."""
         return np.zeros(len(codes), bool)
 
-    def step(self, where: Where, X: Array, y: Array, weights: Array, learned: Array) -> Array:
+    def step(
+        self, arena: Arena, slots: Array, X: Array, y: Array, weights: Array, learned: Array
+    ) -> Array:
         """The prediction and half widths of each row before its label, which is learned if `learned` says so."""
         from hedgerow.kernels.regression import Block, run
 
         learner = self.learner
-        y = np.where(learned, y, np.nan)
-        P = np.empty((len(X), 1 + len(learner.coverage)))
-        for arena, places, slots in where:
-            room = arena.room
-            said = np.empty((len(places), P.shape[1]))
-            heads = np.empty((len(places), len(learner.expert_names)))
-            block = Block(np.ascontiguousarray(X[places]), y[places], weights[places], said, heads)
-            targets = learner.targets._replace(at=arena.at, records=arena.R, slots=slots)
-            run(learner.fixed, learner.coverage, targets, block, learner.work(room, room), 0, 0)
-            P[places] = said
-        return P
+        room = arena.room
+        said = np.empty((len(X), 1 + len(learner.coverage)))
+        heads = np.empty((len(X), len(learner.expert_names)))
+        block = Block(X, np.where(learned, y, np.nan), weights, said, heads)
+        targets = learner.targets._replace(at=arena.at, records=arena.R, slots=slots)
+        run(learner.fixed, learner.coverage, targets, block, learner.work(room, room), 0, 0)
+        return said
 
 
 class LightClasses(Light):
@@ -204,18 +207,17 @@ class LightClasses(Light):
         """Which labels a record cannot learn: those of new classes and, where there is a pool, those not known."""
         return codes < (0 if self.has_pool else MISSING)
 
-    def step(self, where: Where, X: Array, codes: Array, weights: Array, learned: Array) -> Array:
+    def step(
+        self, arena: Arena, slots: Array, X: Array, codes: Array, weights: Array, learned: Array
+    ) -> Array:
         """Probabilities of each row before its label, which is learned if `learned` says so."""
         from hedgerow.kernels.ridge import step
 
         learner = self.learner
-        P = np.empty((len(codes), learner.n_classes))
-        for arena, places, slots in where:
-            out = learner.outcome(len(places), learner.n_classes)
-            step(
-                learner.fit, self.base, arena.R, slots, arena.at, np.ascontiguousarray(X[places]), codes[places],
-                weights[places], np.full(len(places), NOW), learned[places], learner.work(len(places), arena.room),
-                out,
-            )  # fmt: skip
-            P[places] = out.probabilities
-        return P
+        n = len(X)
+        out = learner.outcome(n, learner.n_classes)
+        step(
+            learner.fit, self.base, arena.R, slots, arena.at, X, codes, weights, np.full(n, NOW), learned,
+            learner.work(n, arena.room), out,
+        )  # fmt: skip
+        return np.asarray(out.probabilities)

@@ -5,7 +5,7 @@
 | `journal` | a batch of labelled rows, written before it is acknowledged                                          |
 | `state`   | some rows of one key (`base.py`) after those of its earlier states; `upto`: the newest batch in them |
 | `event`   | a prediction of a key under an id: with its row until its label comes or it expires                  |
-| `meta`    | base, settings, totals                                                                               |
+| `meta`    | base, those that keys have taught, settings, totals                                                  |
 
 A key's state is all its rows of `state` together. Rows of the journal that no state has are learned again when the
 file is opened, in order, so every label is learned once.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,25 @@ import numpy as np
 
 from hedgerow.events import NO_LABEL, Event, Ledger, check_id
 from hedgerow.fleet.base import Key, KeyState, Settings
-from hedgerow.store import WAL_BYTES, Store
+from hedgerow.store import WAL_BYTES, JournalError, Store
 from hedgerow.task import Task
 
 WIDE = 2048  # bytes of a row that is long
 WIDE_PAGE = 65536  # bytes of a page then: a third of the work of SQLite's usual ones
 AT_ONCE = 1000  # events that expire in one transaction because nobody waits for them any longer
-BASE = "base.safetensors"  # the file of the model that all keys start from
+BASE = "base.safetensors"  # the file of the model of the sources, from which keys start
+BASES = "bases"  # the folder of those that keys have taught,
+SOURCES = "sources"  # with the rows of the sources, if they are kept
+NO_SOURCES = (
+    "this fleet has not kept the rows of its sources, without which no other base can be fitted; make it by "
+    "Fleet(sources, consolidate=0, ..)"
+)
 Part = tuple[Key, int, int, bytes]  # a row of `state`: key, newest batch, rows, bytes
+
+
+def keeps_sources(folder: Path) -> bool:
+    """Whether the fleet in a folder has kept the rows of its sources."""
+    return (folder / BASES / SOURCES).is_file()
 
 
 class MemoryStates:
@@ -86,7 +97,8 @@ class FleetStore(Store):
     WHAT = "fleet"
     MADE = "Fleet(sources, path=..)"
     LEFT = ("fleet.sqlite-wal",)
-    ALONG = (BASE,)
+    ALONG = (BASE, BASES)
+    RENEWED = BASES
     TABLES = ("journal", "state", "event")
     SCHEMA = """
     CREATE TABLE journal ("check" INTEGER NOT NULL, number INTEGER PRIMARY KEY, data BLOB NOT NULL);
@@ -114,6 +126,15 @@ class FleetStore(Store):
         self.journal_bytes = self.rows("SELECT coalesce(sum(length(data)), 0) FROM journal")[0][0]
         self.waiting = self._count_events("label IS NULL")
         return about
+
+    @classmethod
+    def check_copy(cls, folder: Path) -> None:
+        """The same, and the bases that keys have taught are there."""
+        super().check_copy(folder)
+        with closing(cls(folder, read_only=True)) as store, store.errors():
+            for _, digest, _ in store.meta("bases") or []:
+                if not (place := folder / BASES / f"{digest}.safetensors").is_file():
+                    raise JournalError(f"{place} is missing")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -65,6 +65,9 @@ class ServiceSettings:
         Events of a new model that wait for labels.
     label_timeout : float, optional
         Seconds a new model waits for a label.
+    consolidate : int, optional
+        New keys of a fleet after which another base is fitted, from which later keys start; only of fleets that have
+        kept the rows of their sources.
 
     Raises
     ------
@@ -90,6 +93,7 @@ class ServiceSettings:
     request_timeout: float = 30.0
     max_pending: int = Settings.max_pending
     label_timeout: float | None = None
+    consolidate: int | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):

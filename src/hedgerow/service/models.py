@@ -24,7 +24,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.errors import HedgerowError, InputError, MissingExtra
 from hedgerow.core.values import BadCell, plain
 from hedgerow.fleet import Fleet
-from hedgerow.fleet.store import FleetStore
+from hedgerow.fleet.store import NO_SOURCES, FleetStore, keeps_sources
 from hedgerow.live import Busy, Closed, JournalError, LiveModel, Owned, Replaced, Settings
 from hedgerow.regressor import load_model
 from hedgerow.service import ServiceSettings
@@ -309,7 +309,7 @@ class Models:
     def _begin(self, entry: Entry) -> None:
         """Open a model, perhaps from a file that has no folder yet."""
         if entry.file is None or entry.folder.exists():
-            _open(entry)
+            _open(entry, self.settings.consolidate)
             return
         try:
             _create(entry, entry.file, self.scratch("new"), self.settings.live)
@@ -485,10 +485,17 @@ def as_problem(error: HedgerowError, folder: Path) -> Problem:
     return Problem(kind, without_paths(error, folder))
 
 
-def _open(entry: Entry) -> None:
+def _open(entry: Entry, consolidate: int | None = None) -> None:
+    """`consolidate`: after so many new keys a fleet that has kept the rows of its sources fits another base."""
     opened: LiveModel | Fleet | None = None
     try:
-        opened = Fleet.open(entry.folder) if entry.kind == "fleet" else LiveModel.open(entry.folder)
+        if entry.kind == "fleet":
+            can = keeps_sources(entry.folder)
+            opened = Fleet.open(entry.folder, consolidate=consolidate if can else None)
+            if consolidate and not can:
+                entry.notice = f"consolidate={consolidate} has no effect here: {NO_SOURCES}"
+        else:
+            opened = LiveModel.open(entry.folder)
         if isinstance(opened, LiveModel):
             # the first request does not wait for compiled loops; on a model of its own, since even copying the live
             # one would do work that it has postponed, which its journal has not

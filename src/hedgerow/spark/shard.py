@@ -133,7 +133,7 @@ class Shard:
         self.dumped = 0  # bytes of the last dump,
         self.since = 0  # and of the deltas after it
         self._holder = Holder(
-            base, self.states, self.settings.memory // self.settings.shards, threads=1
+            [base], self.states, self.settings.memory // self.settings.shards, threads=1
         )
         self._begin(0.0)
 
