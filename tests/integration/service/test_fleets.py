@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
 from support.serving import NAMES, fitted, table
 
-from hedgerow import OnlineTransferRegressor
+from hedgerow import Domain, OnlineTransferRegressor
 from hedgerow.client import AsyncClient, Client, ServiceError
 from hedgerow.fleet import Fleet
 from hedgerow.live import LiveModel
@@ -34,6 +35,26 @@ def folder(tmp_path, base):
 def batch(n, seed=0):
     X, y = table(n, 0.5, seed)
     return [KEYS[i % 3] for i in range(n)], X, y.tolist()
+
+
+def test_keys_teach_new_ones_where_the_sources_are_kept(serve, tmp_path):
+    domains = [Domain(name, *table(40, 0.1, seed)) for seed, name in enumerate("ab")]
+    Fleet(domains, "hedgerow-linear", path=tmp_path / "shops", consolidate=0).close()
+    Fleet(domains, "hedgerow-linear", path=tmp_path / "plain").close()
+    service = serve(tmp_path, "--consolidate", "2").ready()
+    with Client(service.url) as client:
+        for name in ("shops", "plain"):
+            for key in range(2):
+                X, y = table(20, 0.5, key)
+                client.fleet(name).learn([key] * 20, X, y.tolist())
+        until = time.monotonic() + 60
+        while not client.fleet("shops").stats()["bases"]:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert client.fleet("plain").stats()["bases"] == 0
+        assert "notice" not in client.fleet("shops").about()
+        assert "consolidate=2 has no effect" in client.fleet("plain").about()["notice"]
+        assert client.fleet("shops").forget(0) == [0]
 
 
 def test_it_predicts_and_learns_as_the_library_does_and_survives_a_restart(serve, folder, base):
