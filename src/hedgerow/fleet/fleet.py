@@ -283,7 +283,8 @@ class Fleet:
         folder = self.folder
         write_whole(folder / BASE, base.to_bytes(), JournalError)
         if base.sources is not None:
-            (folder / BASES).mkdir(exist_ok=True)
+            with suppress(OSError):  # what is wrong is said by what is written there
+                (folder / BASES).mkdir(exist_ok=True)
             write_whole(folder / BASES / SOURCES, base.sources.to_bytes(), JournalError)
         page = WIDE_PAGE if 8 * base.n_features >= WIDE else PAGE
         with FleetStore.new(folder, page=page) as store, store.transaction():
