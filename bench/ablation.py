@@ -185,9 +185,9 @@ def points(figures: dict[str, float]) -> str:
     """A difference with its deviation.
 
     >>> points({"points more": 0.25, "deviation": 0.5}), points({"points more": 0.0})
-    ('+0.25 ± 0.50', '0')
+    ('+0.25±0.50', '0')
     """
     if not figures["points more"] and not figures.get("deviation"):
         return "0"
-    spread = f" ± {figures['deviation']:.2f}" if "deviation" in figures else ""
+    spread = f"±{figures['deviation']:.2f}" if "deviation" in figures else ""
     return f"{figures['points more']:+.2f}{spread}"

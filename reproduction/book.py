@@ -180,7 +180,6 @@ OFFICE, FACES = (
     [t for t in TASKS if family_of(t) == family] for family in ("office-caltech", "pie")
 )
 FAMILIES = ("study-office-caltech", "study-pie", "study-amazon-reviews", "study-digits")
-WEBCAM = "office-caltech/webcam"
 SHOWN = ("hedgerow", "hedgerow-linear", "oddm")
 METHODS = (
     "hedgerow",
@@ -201,22 +200,6 @@ COSTS = {  # what the row of a table is called: the point of a study
     "half of the classes only in the target": ("late-classes", "only in the target: 50 %"),
     "the target changes abruptly": ("drift", "abrupt"),
 }
-LATE = "only in the target: {} %"
-TROUBLES: dict[str, tuple[str, Sequence[str]]] = {
-    "labels late by 0, 10, 50, 200": ("delay", ("0", "10", "50", "200")),
-    "labels missing: 0, 50, 90, 99 %": ("missing", ("0 %", "50 %", "90 %", "99 %")),
-    "batches of 1, 10, 50, 200": ("batches", ("1", "10", "50", "200")),
-    "classes only in the target: 0, 20, 50 %": ("late-classes", ("0 %", LATE.format(20), "", LATE.format(50))),
-    "classes missing from each source: 0, 20, 50, 80 %": ("missing-classes", ("0 %", "20 %", "50 %", "80 %")),
-    "a target that changes: steady, abrupt, recurring, renamed": (
-        "drift", ("steady", "abrupt", "recurring", "renamed"),
-    ),
-    "rare classes: 100, 30, 10, 3 %": ("imbalance", ("100 %", "30 %", "10 %", "3 %")),
-}  # fmt: skip
-USELESS = {
-    "no sources": "no sources", "every label shuffled": "labels shuffled: 100 %",
-    "classes exchanged": "classes exchanged: 100 %", "other classes": "other classes: 100 %",
-}  # fmt: skip
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -295,15 +278,6 @@ def reproduced() -> str:
     return table(("mistakes, %", *heads), made)
 
 
-def troubles() -> str:
-    """Every trouble on Webcam at its strengths."""
-    made = [
-        [words, *(_three(FAMILIES[0], WEBCAM, (name, point)) for point in points)]
-        for words, (name, points) in TROUBLES.items()
-    ]
-    return table(("trouble", "none", "some", "more", "most"), made)
-
-
 def families() -> str:
     """What some troubles cost on the target of each family."""
     targets = [(page, task) for page in FAMILIES for task in runs_of(page).tasks("delay")]
@@ -314,24 +288,13 @@ def families() -> str:
     return table(("mistakes, %", *(task for _, task in targets)), made)
 
 
-def useless() -> str:
-    """Our learner without sources, and with sources that are of no use."""
-    targets = [(page, task) for page in FAMILIES for task in runs_of(page).tasks("sources")]
-    made = [
-        [task, *(_share(page, task, SHOWN[0], ("sources", point)) for point in USELESS.values())]
-        for page, task in targets
-    ]
-    return table(("mistakes, %", *USELESS), made)
-
-
 def ablation() -> str:
     """What each part of our learner is worth."""
     return "\n".join(ablation_page(latest(rows("ablation")))).strip()
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    each.__name__: each
-    for each in (methods, sizes, troubles, families, useless, reproduced, ablation)
+    each.__name__: each for each in (methods, sizes, families, reproduced, ablation)
 }
 PAGES = ("guide.md", "results.md", "streams.md", "paper.md", "learner.md")
 
