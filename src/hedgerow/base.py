@@ -166,7 +166,7 @@ class OnlineTransferEstimator(BaseEstimator):
         learner = self.learner_
         if learner.damaged:
             raise InputError(
-                f"an error cut a step of learning in two ({learner.damaged}); load a saved model"
+                f"an error interrupted a step of learning ({learner.damaged}); load a saved model"
             )
         return learner
 

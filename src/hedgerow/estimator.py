@@ -400,7 +400,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     def _check_ready(self) -> None:
         if not self._codes.labels:
-            raise InputError("no class is known yet: learn a label first, or give classes=[...]")
+            raise InputError("no class is known yet: learn a label first, or pass classes=[...]")
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 

@@ -354,7 +354,7 @@ def check_ids(ids: Sequence[str] | None, n: int) -> list[str | None]:
     names = [check_id(id) for id in ids]
     if len(set(names)) != n:
         twice = next(id for i, id in enumerate(names) if id in names[:i])
-        raise InputError(f"id {twice!r} stands there twice; give every instance an id of its own")
+        raise InputError(f"id {twice!r} occurs twice; give every instance an id of its own")
     return list(names)
 
 

@@ -131,8 +131,8 @@ def check_classes_repeat(parts: Sequence[tuple[str, Array]]) -> None:
     if n >= MANY_LABELS and 2 * different > n:
         name, labels = parts[0]
         raise InputError(
-            f"{different} different labels in {n} rows (such as {plain(labels[0])!r} in {name}): they name rows, or "
-            f"are amounts; is this the column of labels? If it is, max_classes={2 * different} allows them"
+            f"{different} different labels in {n} rows (such as {plain(labels[0])!r} in {name}): they look like "
+            f"names of rows or amounts; is this the column of labels? If so, max_classes={2 * different} allows them"
         )
 
 
@@ -146,7 +146,7 @@ def check_stream(encoder: TableEncoder, X: Array, importances: Mapping[str, floa
     if len(X) >= FEW_ROWS and max(lost, len(missing) / len(names)) > 0.5:
         raise InputError(
             f"{len(missing)} of the model's {len(names)} columns are empty in the first {len(X)} rows "
-            f"({listed(missing)}): is this the right file? Name its columns as in the sources; if this target really "
+            f"({listed(missing)}): is this the right file? Name its columns as in the sources; if the target really "
             "lacks them, fit with rows of it (--unlabelled)"
         )
 
@@ -185,7 +185,7 @@ def _different_kinds(parts: Sequence[Known], options: TableOptions) -> dict[str,
             words = _words(cell for part in texts for cell in cells[part])
             found[name] = Finding(
                 f"column {name!r} is a number in {listed(numbers)}, text in {listed(texts)} ({words[0]!r}): "
-                f"{_remedy(words[0])}, or --column entity={name} takes it for a category, --column drop={name} leaves "
+                f"{_remedy(words[0])}, or --column entity={name} for categories, or --column drop={name} to leave "
                 "it out",
                 stops=True,
             )
@@ -351,7 +351,7 @@ def _leaks(sources: Sequence[Known], names: Sequence[str], numbers: bool) -> lis
     what = "gives the number" if numbers else "separates the classes"
     return [
         Finding(
-            f"column {name!r} alone {what} in every source: would you know it before the label? If not, --column "
+            f"column {name!r} alone {what} in every source: is it known before the label? If not, --column "
             f"drop={name} leaves it out",
             leak=name,
         )
@@ -402,11 +402,11 @@ def _doubtful(
             rows = sum(len(part.table) for part in parts)
             values = sum(len(set(filled(part.table, name, options.na))) for part in parts)
             if values < rows and (column == ID or 2 * values <= rows):
-                taken = "is left out as an id" if column == ID else "is taken for a number"
+                taken = "is left out as an id" if column == ID else "is read as a number"
                 found.append(
                     Finding(
                         f"column {name!r} {taken} and looks like an entity, {values} values in {rows} rows: --column "
-                        f"entity={name} takes each value for a category"
+                        f"entity={name} treats each value as a category"
                     )
                 )
         ways = {
@@ -418,7 +418,7 @@ def _doubtful(
             shown = ", ".join(ways.values())
             found.append(
                 Finding(
-                    f"column {name!r} has dates of several forms, each read as its own: {shown}"
+                    f"column {name!r} has dates in several formats, each table read in its own: {shown}"
                 )
             )
     for why, names in reasons.items():
@@ -462,7 +462,7 @@ def _classes(shares: Mapping[str, Mapping[Any, float]]) -> list[Finding]:
                 )
             )
         elif min(own.values()) == 0:
-            found.append(Finding(f"class {label!r} is not everywhere: {shown}"))
+            found.append(Finding(f"class {label!r} is missing in some sources: {shown}"))
     return found
 
 
@@ -476,13 +476,11 @@ def _repeated(sources: Sequence[Known], target: Known | None) -> list[Finding]:
         count = len(keys) - len(set(zip(keys, labels, strict=True)))
         again += [f"{count} of {len(keys)} in {source.name}"] if count else []
         of_sources.update(keys)
-    found = (
-        [Finding(f"rows that repeat another one, label and all: {listed(again)}")] if again else []
-    )
+    found = [Finding(f"duplicate rows, label included: {listed(again)}")] if again else []
     both = 0 if target is None else sum(key in of_sources for key in _keys(target.table))
     if target is not None and both:
         found.append(
-            Finding(f"{both} of {len(target.table)} rows of {target.name} stand in a source, too")
+            Finding(f"{both} of {len(target.table)} rows of {target.name} also occur in a source")
         )
     return found
 
@@ -532,7 +530,7 @@ def _shifted(sources: Sequence[Known], target: Known, names: Sequence[str]) -> l
     shown = listed([text for _, text in sorted(shifts, reverse=True)], most=5)
     return [
         Finding(
-            f"{target.name} is distributed otherwise than the sources; population stability index, in brackets between "
+            f"{target.name} is distributed differently from the sources; population stability index, in brackets among "
             f"the sources: {shown}"
         )
     ]

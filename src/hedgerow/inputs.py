@@ -242,10 +242,9 @@ class Inputs:
         values = [x.get(name, np.nan) for name in names]
         missing = [name for name in names if name not in x]
         if missing and not (self.gaps and x and names.keys() >= set(x)):
-            unexpected = listed(key for key in x if key not in names)
-            raise InputError(
-                f"x: missing {listed(missing)}, unexpected {unexpected}; give every feature by its name"
-            )
+            unknown = [key for key in x if key not in names]
+            beside = f" and has {listed(unknown)}, which the model does not know" if unknown else ""
+            raise InputError(f"x lacks {listed(missing)}{beside}; give every feature by its name")
         return values
 
     @cached_property
@@ -720,7 +719,7 @@ def cost_matrix(costs: Any, classes: Sequence[Any]) -> Array:
                     f"costs: {label!r} is none of the classes {listed(classes)}; {remedy}"
                 )
             if not isinstance(cost, int | float):
-                raise InputError(f"costs: {cost!r} of {label!r} is no number; {remedy}")
+                raise InputError(f"costs: {cost!r} of {label!r} is not a number; {remedy}")
             matrix[list(classes).index(label)] *= cost
     else:
         given = np.array(as_floats(costs, "costs", "numbers"), dtype=float)

@@ -91,7 +91,7 @@ def save_model(
             f"{type(model).__name__}: give an OnlineTransferClassifier, an OnlineTransferRegressor or an OnlinePipeline"
         )
     if Path(path).exists() and any(Path(path).iterdir()):
-        raise InputError(f"{path} is there already; give a new folder")
+        raise InputError(f"{path} already exists; give a new folder")
     name = PIPELINE if isinstance(model, OnlinePipeline) else MODEL
     described = Model() if mlflow_model is None else mlflow_model
     described.add_flavor(FLAVOUR, hedgerow_version=__version__, data=f"data/{name}")
@@ -136,7 +136,7 @@ def load_model(model_uri: str) -> Estimator | OnlinePipeline:
     flavours = Model.load(str(folder)).flavors
     if FLAVOUR not in flavours:
         raise InputError(
-            f"{model_uri} is no model of hedgerow; it has {', '.join(sorted(flavours))}"
+            f"{model_uri} is not a model of hedgerow; it has {', '.join(sorted(flavours))}"
         )
     return _load_pyfunc(str(folder / flavours[FLAVOUR]["data"])).model
 

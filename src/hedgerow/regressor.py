@@ -551,7 +551,7 @@ def numbers(labels: Array, where: str, learner: RegressionLearner | None = None)
         if labels.dtype.kind in "USmM" or any(
             isinstance(v, str | bytes) for v in labels[~missing][:1].tolist()
         ):
-            raise ValueError(f"{labels[~missing][0]!r} is no number")
+            raise ValueError(f"{labels[~missing][0]!r} is not a number")
         out[~missing] = labels[~missing].astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: {error}; for classes use OnlineTransferClassifier") from error

@@ -77,11 +77,11 @@ class Keys:
                 name for name in self.names if x.get(name) is not None and as_float(x[name]) is None
             ]
             what = (
-                f"{x[bad[0]]!r} at key {bad[0]!r} is no number"
+                f"{x[bad[0]]!r} at key {bad[0]!r} is not a number"
                 if bad
                 else f"not a row of numbers ({error})"
             )
-            raise InputError(f"x: {what}; encode or drop what is no number") from error
+            raise InputError(f"x: {what}; encode or drop what is not a number") from error
 
     def read_table(self, X: pd.DataFrame) -> Array:
         """The same of a pandas table, a column for each key."""
@@ -92,7 +92,7 @@ class Keys:
             )
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"X: a column has values that are no numbers ({error}); encode or drop it"
+                f"X: a column has values that are not numbers ({error}); encode or drop it"
             ) from error
 
     def filled(self, rows: Array) -> Array:

@@ -127,7 +127,7 @@ class Head:
         self.path = folder / "head"
         if not create and not self.path.exists():
             raise JournalError(
-                f"{self.path} is missing: without it nobody can tell whether the newest part is there"
+                f"{self.path} is missing: without it the newest part cannot be verified"
             )
         flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
         try:
@@ -680,7 +680,7 @@ def copy_folder(source: Path, target: Path, kind: type[Store]) -> None:
     if not (source / kind.FILE).is_file():
         raise JournalError(f"{source} has no {kind.FILE}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise JournalError(f"{target} is there already; name a new or empty folder")
+        raise JournalError(f"{target} already exists; name a new or empty folder")
     place = target.with_name(f".{target.name}.part")
     try:
         place.mkdir(parents=True, exist_ok=True)

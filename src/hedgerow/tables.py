@@ -636,7 +636,7 @@ class TableEncoder:
         left_out = dict(data["left_out"])
         lacking = dict(data["lacking"])
         if not all(isinstance(text, str) for text in (*left_out, *left_out.values(), *lacking)):
-            raise InputError("a table whose names are no text")
+            raise InputError("a table whose column names are not text")
         columns, own = ([column_of_json(each) for each in data[key]] for key in ("columns", "own"))
         names = [column.name for column in (*columns, *own)]
         if len(set(names)) < len(names) or not names:

@@ -74,7 +74,7 @@ def test_costs_are_kept_changed_and_extended():
     ("costs", "words"),
     [
         ({"froud": 5}, "'froud' is none of the classes .*'fraud'"),
-        ({"fraud": "5"}, "'5' of 'fraud' is no number"),
+        ({"fraud": "5"}, "'5' of 'fraud' is not a number"),
         ({"fraud": -1}, "finite and not below 0"),
         ({"fraud": float("nan")}, "finite and not below 0"),
         ([[0, 1, 2], [1, 0, 2], [1, 1, 0]], "of shape .3, 3. for 2 classes"),

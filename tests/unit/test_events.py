@@ -168,7 +168,7 @@ def test_ids_of_several_instances():
     assert check_ids(None, 2) == [None, None]
     assert check_ids(["a", np.str_("b")], 2) == ["a", "b"]
     assert check_id("#3", own=True) == "#3"
-    for ids, words in ((["a"], "1 ids for 2"), (["a", "a"], "stands there twice")):
+    for ids, words in ((["a"], "1 ids for 2"), (["a", "a"], "occurs twice")):
         with pytest.raises(InputError, match=words):
             check_ids(ids, 2)
 

@@ -276,7 +276,7 @@ def test_an_error_inside_a_refresh_is_refused_afterwards(error, monkeypatch):
     with pytest.raises(error):
         one_by_one(clf, task.X, task.y)
     monkeypatch.undo()
-    with pytest.raises(HedgerowError, match="cut a step"):
+    with pytest.raises(HedgerowError, match="interrupted a step"):
         one_by_one(clf, task.X[10:], task.y[10:])
 
 

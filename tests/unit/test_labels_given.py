@@ -91,14 +91,14 @@ def test_whole_numbers_of_every_width_stay_whole():
 @pytest.mark.parametrize("bad", [1.5, np.float64(1.5), np.float32(2.5), -0.5])
 def test_a_fraction_among_whole_numbers_is_refused(bad):
     clf = OnlineTransferClassifier("oddm").fit(X, WHOLE)
-    words = rf"label {float(bad)} is no whole number.*round it, or make all labels text"
+    words = rf"label {float(bad)} is not a whole number.*round it, or make all labels text"
     refused(clf, lambda clf: clf.learn_one(X[0], bad), words)
     refused(clf, lambda clf: clf.partial_fit(X[:2], [1, bad]), words)
     refused(clf, lambda clf: clf.predict_then_learn(X[:2], np.array([bad, 2])), words)
     objects = np.array([*WHOLE[:-1], bad], dtype=object)
     refused(clf, lambda clf: clf.fit(X, objects), words)
     sources = [Domain("a", X, WHOLE), Domain("b", X, [float(bad)] * 12)]
-    with pytest.raises(ValueError, match=r"no whole number|continuous"):
+    with pytest.raises(ValueError, match=r"not a whole number|continuous"):
         clf.fit_domains(sources)
     clf.learn_one(X[0], 7.0)
     assert clf.classes_.dtype == np.int64
@@ -126,7 +126,7 @@ def test_a_number_does_not_turn_bools_into_numbers():
 
 @pytest.mark.parametrize("label", [np.inf, -np.inf, np.float32("inf")])
 def test_infinity_is_no_class(label):
-    words = "label -?inf is no class; for a label that is not known give None or NaN"
+    words = "label -?inf is not a class; for an unknown label give None or NaN"
     for y in (WHOLE, [0.5, 1.5] * 6, [float(item) for item in WHOLE]):
         clf = OnlineTransferClassifier("pa", classes=sorted(set(y)) if y[0] == 0.5 else None)
         clf.fit(X, np.array(y, dtype=object) if y[0] == 0.5 else y)

@@ -200,9 +200,11 @@ def test_one_instance_of_other_names_is_refused_with_both_lists(form):
             )
         )
     for use in (clf.predict_one, clf.predict_proba_one, lambda x: clf.learn_one(x, "c0")):
-        refused(
-            clf, lambda _, use=use: use(given), r"x: .*missing \['age'\], unexpected \['colour'\]"
-        )
+        said = {
+            "pandas": r"x: .*missing \['age'\], unexpected \['colour'\]",
+            "mapping": r"x lacks \['age'\] and has \['colour'\], which the model does not know",
+        }
+        refused(clf, lambda _, use=use: use(given), said[form])
 
 
 def test_a_series_or_a_table_with_one_column_more_is_refused():
@@ -345,7 +347,8 @@ def test_numbered_columns_may_have_a_number_twice():
 
 def test_a_table_that_is_not_in_memory_is_refused_with_the_remedy():
     with pytest.raises(
-        InputError, match="LazyFrame is no table in memory; give one of pandas, polars or pyarrow"
+        InputError,
+        match="LazyFrame is not a table in memory; give one of pandas, polars or pyarrow",
     ):
         Domain("d", pl.LazyFrame({"a": [1.0]}))
 
@@ -358,5 +361,5 @@ def test_a_name_that_is_not_there_is_a_gap_unless_another_may_be_its_new_one():
     )
     assert clf.predict_proba_one({"b": 7.0}) == clf.predict_proba_one({"a": None, "b": 7.0})
     for row in ({"aa": 5.0, "b": 7.0}, {}):
-        with pytest.raises(InputError, match=r"missing \['a'"):
+        with pytest.raises(InputError, match=r"x lacks \['a'"):
             clf.predict_one(row)

@@ -65,7 +65,7 @@ def _checked(row: Any) -> Row:
         if isinstance(row[name], bool) or not isinstance(row[name], int | float)
     ]
     if bad or row["n"] < 1:
-        raise ValueError(f"{', '.join(bad) or 'n'} is no number that can stand there")
+        raise ValueError(f"{', '.join(bad) or 'n'} is not a valid number")
     return row
 
 

@@ -227,7 +227,7 @@ class Folder:
                 )
         if rows and not self.resume:
             raise InputError(
-                f"{self.out} holds {len(rows)} results already; pass --resume to go on, or another folder with --out"
+                f"{self.out} holds {len(rows)} results already; pass --resume to continue, or another folder with --out"
             )
 
     def run(self, units: Sequence[Unit], report: Callable[[Path], Path]) -> Path | None:
@@ -246,7 +246,7 @@ class Folder:
         except KeyboardInterrupt:
             kept = len(results.read(self.out)[0])
             self.say(
-                f"interrupted: {kept} finished runs are kept in {self.out}; go on with\n  {self.resume_command}"
+                f"interrupted: {kept} finished runs are kept in {self.out}; continue with\n  {self.resume_command}"
             )
             return None
 

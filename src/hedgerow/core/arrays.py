@@ -69,7 +69,7 @@ def as_narwhals(X: Any, what: str = "X") -> Any:
         return nw.from_arrow(X, backend="pyarrow")
     if hasattr(kind, "columns"):
         raise InputError(
-            f"{what}: {kind.__name__} is no table in memory; give one of pandas, polars or pyarrow"
+            f"{what}: {kind.__name__} is not a table in memory; give one of pandas, polars or pyarrow"
         )
     return None
 
@@ -351,6 +351,6 @@ def check_parts(X: Any, what: str) -> Any:
             fresh.check_format(full_check=True)
     except ValueError as error:
         raise InputError(
-            f"{what}: a damaged sparse matrix: {error}; build it anew, as from its dense rows"
+            f"{what}: a damaged sparse matrix: {error}; build it again, for instance from its dense rows"
         ) from error
     return fresh

@@ -106,7 +106,7 @@ def of_json(cls: type[T], data: object) -> T:
         try:
             values[name] = _value(value, kinds[name] if name in names else Never)
         except _Other:
-            raise TypeError(f"{cls.__name__}: {name}={value!r} cannot stand there") from None
+            raise TypeError(f"{cls.__name__}: {name}={value!r} is not allowed here") from None
     return cls(**values)
 
 
@@ -187,7 +187,7 @@ class Registry(Generic[T]):
         """Add a part; a name that is taken by another is refused unless `replace=True`."""
         if name in self._parts and self._parts[name] is not part and not replace:
             raise InputError(
-                f"{self.kind} {name!r} is there already; choose another name or pass replace=True"
+                f"{self.kind} {name!r} already exists; choose another name or pass replace=True"
             )
         self._parts[name] = part
         return part

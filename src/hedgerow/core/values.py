@@ -431,7 +431,7 @@ def _check_class(label: Any, what: str) -> None:
     """Refuse what cannot be a class: infinity, dates and durations."""
     if isinstance(label, float | np.floating) and np.isinf(label):
         raise InputError(
-            f"{what}: label {label} is no class; for a label that is not known give None or NaN"
+            f"{what}: label {label} is not a class; for an unknown label give None or NaN"
         )
     if isinstance(label, np.datetime64 | np.timedelta64 | date | timedelta | time):
         raise InputError(
@@ -445,7 +445,7 @@ def _as_whole(label: Any, what: str, why: str) -> int:
     value = plain(label)
     if value != int(value):
         raise InputError(
-            f"{what}: label {value!r} is no whole number, but {why}; round it, or make all labels text"
+            f"{what}: label {value!r} is not a whole number, but {why}; round it, or make all labels text"
         )
     return int(value)
 
@@ -478,7 +478,7 @@ class Codes:
         self.labels = [plain(label) for label in classes]
         self._index: dict[Any, int] = {label: i for i, label in enumerate(self.labels)}
         if len(self._index) != len(classes):
-            raise InputError(f"classes: the same label stands there twice: {classes.tolist()}")
+            raise InputError(f"classes: the same label occurs twice: {classes.tolist()}")
 
     def of(self, labels: Array) -> Array:
         """Codes of the labels: MISSING for none given, NEW for one that is not in the table."""

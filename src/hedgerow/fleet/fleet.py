@@ -816,9 +816,7 @@ class Fleet:
                 try:
                     id = check_id(ids[places[i]])
                     if named.setdefault((key, id), i) != i:
-                        raise InputError(
-                            f"id {id!r} stands there twice; give each an id of its own"
-                        )
+                        raise InputError(f"id {id!r} occurs twice; give each an id of its own")
                     known: Any = ledgers[key].predicted(id, digest_of(x.tobytes()))
                 except InputError as error:
                     if letters is None:

@@ -93,7 +93,7 @@ class FleetStore(Store):
 
     FILE = "fleet.sqlite"
     FORMAT = "hedgerow fleet 5"
-    MOVE = "begin a fleet from the sources in another folder and let its keys learn again"
+    MOVE = "create a fleet from the sources in another folder and let its keys learn again"
     WHAT = "fleet"
     MADE = "Fleet(sources, path=..)"
     LEFT = ("fleet.sqlite-wal",)

@@ -39,9 +39,7 @@ class Look(Journal):
             self.now = self.models()[-1]
             self.about = self.meta("totals")
             if self.about["commits"] < self.head.commits:
-                raise self.damaged(
-                    "its newest part is missing, events that were acknowledged are not there"
-                )
+                raise self.damaged("its newest part is missing: acknowledged events are not in it")
 
     def _check(self, *tables: str) -> None:
         for table in tables:
@@ -70,9 +68,7 @@ class Look(Journal):
             with closing(Head(self.folder, read_only=True)) as head:
                 if head.commits == self.about["commits"]:
                     raise
-            raise JournalError(
-                f"{self.folder}: it has gone on while it was looked at, and its snapshots with it; look again"
-            ) from None
+            raise JournalError(f"{self.folder}: it changed while it was read; try again") from None
 
     def domain(self) -> Domain:
         """The rows that are kept, as they came, in the order in which they were learned; None is a label that is not.
@@ -152,7 +148,7 @@ def export(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
     if target.suffix.lower() not in SUFFIXES:
         raise InputError(f"{target}: a journal is exported to a {' or '.join(SUFFIXES)} file")
     if target.exists():
-        raise InputError(f"{target} is there already; choose another name")
+        raise InputError(f"{target} already exists; choose another name")
     check_writable(target)
     aside = target.with_name(f".{target.name}.part")
     try:

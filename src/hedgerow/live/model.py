@@ -439,7 +439,7 @@ class LiveModel:
             now = writer.models[-1].digest
             if expected is not None and expected != now:
                 raise Replaced(
-                    f"{self.folder}: the model is {now[:12]}, not {expected[:12]}; look at it, and try again"
+                    f"{self.folder}: the model is {now[:12]}, not {expected[:12]}; check it and try again"
                 )
             return now, writer.replace(data, reason)
 
@@ -477,7 +477,7 @@ class LiveModel:
         path = model_file(self.folder, number, before=True)
         if not path.is_file():
             raise InputError(
-                f"{self.folder}: the model was never replaced; there is none to go back to"
+                f"{self.folder}: the model was never replaced; there is no earlier model"
             )
         return self.replace(path, reason=reason or f"back to the model before number {number}")
 

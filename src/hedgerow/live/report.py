@@ -497,7 +497,7 @@ def _negative_transfer(clf: Model, scores: Scores, points: Points) -> Alarm | No
         "negative-transfer",
         "The sources no longer help",
         f"experts that use no source hold {now:.0%} of the weight (rule: over {COLLAPSED:.0%} after {ENOUGH} labels; "
-        f"it was {min(held):.0%}). The sources may mislead: leave the worst one out, or fit again.",
+        f"it was {min(held):.0%}). A source may mislead: leave the worst one out, or fit again.",
         since,
         {"weight": now, "least": min(held)},
     )
@@ -535,7 +535,7 @@ def _starvation(scores: Scores, points: Points) -> Alarm | None:
         "label-starvation",
         "Labels no longer come",
         f"{scores.events_since_label} events since the last label (rule: more than {limit:.0f}, that is {USUALLY} "
-        f"times the usual {usual:.1f}, and at least {STARVED}). Is whatever sends the labels still running?",
+        f"times the usual {usual:.1f}, and at least {STARVED}). Is the sender of labels still running?",
         points[-1]["number"] if points else 0,
         {"events": scores.events_since_label, "limit": limit},
     )

@@ -428,10 +428,8 @@ class RegressionLearner(Learner):
             self.damaged = f"{type(error).__name__}: {error}"
             raise
         if not np.isfinite(self.state["loss"]).all():
-            self.damaged = "its numbers have left the range of numbers"
-            raise HedgerowError(
-                "the model's numbers allow no further step; load the model as it was saved last"
-            )
+            self.damaged = "its numbers have overflowed"
+            raise HedgerowError("the model's state has overflowed; load the last saved model")
         return trace
 
 

@@ -343,7 +343,7 @@ def order_in_time(times: Sequence[Any] | Array, column: str, where: str) -> Arra
         # the first that is not what those before it are
         row = max(reading.index(None) for reading in (numbers, dates))
         raise InputError(
-            f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is no time; write numbers, or "
+            f"{where}, column {column!r}: {str(as_written[row])!r} in row {row + 1} is not a time; write numbers, or "
             "dates as 2024-03-01 or 2024-03-01T12:30:00"
         )
     return np.argsort(np.array(seconds, dtype=float), kind="stable")

@@ -855,7 +855,7 @@ class ArrowReader(RowReader):
         for name in self._features:
             if types.is_nested(kinds[name]):
                 raise InputError(
-                    f"column {name!r} holds {kinds[name]}, which is no cell of a table; drop it "
+                    f"column {name!r} holds {kinds[name]}, which is not a value of a table; drop it "
                     f"(--column drop={name}), or write its values as columns of their own"
                 )
         for name in self._named:

@@ -229,7 +229,7 @@ def id_text(value: Any, name: str) -> str:
         raise InputError(f"column {name!r}: missing value; every row needs an id")
     if isinstance(value, bool) or not isinstance(value, str | int):
         what = _container(value) if isinstance(value, list | dict) else shown(value)
-        raise InputError(f"column {name!r}: {what} is no id; an id is text or a whole number")
+        raise InputError(f"column {name!r}: {what} is not an id; an id is text or a whole number")
     return utf8(str(value).strip(), f"column {name!r}")
 
 

@@ -302,7 +302,7 @@ class RedisSink(Sink):
                 there = self._server.do(partial(db.xrange, name, entry, entry))
                 if len(tries) == 1 or not there or there[0][1] != {b"json": line}:
                     raise InputError(
-                        f"{name}: somebody else writes to this stream, and a run needs one of its own. Start "
+                        f"{name}: another process writes to this stream, and a run needs its own. Start "
                         "again with another --output: lines that are missing here are written there first"
                     )
             self._next += 1

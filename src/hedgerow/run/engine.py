@@ -130,8 +130,8 @@ def open_engine(job: Job, say: Say) -> RunEngine:
             live.do_together(lambda writer: writer.set_mark("model", given))
         elif given not in known.split() and not live.made_from(job.model):
             raise InputError(
-                f"the journal {job.journal} was begun with another model than {job.model} is now; give that model, put "
-                f"this one in its place (hedgerow replace {job.journal} {job.model}), or begin another journal"
+                f"the journal {job.journal} was started with another model than {job.model} is now; give that model, "
+                f"replace the journal's (hedgerow replace {job.journal} {job.model}), or start another journal"
             )
     if live.scores.events:
         counts = f"{count(live.scores.events, 'row')}, {count(live.scores.labels, 'label')}"

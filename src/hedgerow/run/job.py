@@ -46,9 +46,7 @@ def check(job: Job) -> None:
     if job.new_classes == "refuse" and job.label is None and job.labels is None:
         raise InputError("--new-classes refuse is about labels: name their column with --label")
     if job.append and job.overwrite:
-        raise InputError(
-            "--append and --overwrite exclude each other: keep what the output file has, or drop it?"
-        )
+        raise InputError("--append and --overwrite exclude each other: give one of them")
     if keeps and (job.output == "-" or not without_journal):
         raise InputError(
             "--append and --overwrite are for an output file of a run without a journal, not for standard output"
@@ -57,13 +55,13 @@ def check(job: Job) -> None:
         raise InputError("--labels gives labels by id: name the id column of the rows with --id")
     if job.labels is not None and job.label is not None:
         raise InputError(
-            "--label says that labels stand in the rows, --labels that they come in a file: which is it?"
+            "--label is for labels in the rows, --labels for labels in a file: give one of them"
         )
     if job.labels is not None and not job.labels.is_file():
         raise InputError(f"no file of labels at {job.labels}")
     if broker is not None and without_journal:
         raise InputError(
-            f"{called(broker)} needs --journal DIR: what a broker was told is done must be on disk"
+            f"{called(broker)} needs --journal DIR: what is acknowledged to a broker must be on disk"
         )
     if job.accept_loss and without_journal:
         raise InputError("--setting accept_loss is about a journal: name it with --journal")

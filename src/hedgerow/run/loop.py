@@ -96,8 +96,8 @@ class Run:
                     self._together(partial(self._take, block=block))
                 except (ArithmeticError, LookupError, TypeError) as error:
                     raise HedgerowError(
-                        f"{called(self.job.input)}, after line {self.tally.line}: an error inside "
-                        f"({type(error).__name__}: {error}); what comes there was not learned"
+                        f"{called(self.job.input)}, after line {self.tally.line}: internal error "
+                        f"({type(error).__name__}: {error}); later rows were not learned"
                     ) from error
                 source.acknowledge(block)
                 if not noticed and (ignored := source.ignored()):
@@ -158,7 +158,7 @@ class Run:
         self._put(writer, b"", self._late.before(writer, final=True), str(file.path))
         if file.half is not None:
             self._messages.append(
-                f"{file.path}, line {file.half}, is not whole yet: left for the next run"
+                f"{file.path}, line {file.half}, is not complete yet: left for the next run"
             )
 
     def _put(self, writer: RunWriter, lines: bytes, bad: list[Bad], file: str) -> None:
@@ -303,7 +303,7 @@ class Run:
         if save is not None:
             say(f"model saved to {save}, after line {tally.line} of the input")
         elif self.job.journal is not None:
-            say(f"kept in {self.job.journal}; the same command goes on from here")
+            say(f"kept in {self.job.journal}; the same command continues from here")
         elif labels:
             say(
                 f"not kept: what was learned from {count(labels, 'label')}; --save FILE keeps it (--save "

@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     except MemoryError:
         print(json.dumps("it needs more memory than the service allows"))
     except Exception as error:
-        print(json.dumps(f"an error inside ({type(error).__name__})"))
+        print(json.dumps(f"internal error ({type(error).__name__})"))
     else:
         return 0
     sys.stdout.flush()

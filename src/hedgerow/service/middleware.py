@@ -90,7 +90,7 @@ class Tokens:
             self._callers = self._read()
         except InputError as error:
             logger.warning(
-                "the token file was not read again, and the tokens of before stay: %s", error
+                "the token file was not read again, and the earlier tokens stay valid: %s", error
             )
         else:
             logger.warning("the token file has changed and was read again")
@@ -284,7 +284,7 @@ SECURITY = {
 }
 
 
-INTERNAL = Problem("internal", "an error inside; the log has more under the id in `instance`")
+INTERNAL = Problem("internal", "internal error; the log has details under the id in `instance`")
 
 
 class RequestMiddleware:
@@ -370,7 +370,7 @@ class RequestMiddleware:
         scope[CALLER] = self._caller(headers)
         close = {"Connection": "close"}
         if self._stopping.is_set():
-            raise Problem("not-ready", "the service is ending", headers=close)
+            raise Problem("not-ready", "the service is stopping", headers=close)
         if (
             b"content-length" in headers and b"transfer-encoding" in headers
         ):  # others may see two requests in it
@@ -400,11 +400,7 @@ class RequestMiddleware:
         caller = None if sent is None else self._tokens.caller(sent.decode("latin-1"))
         if caller is not None:
             return caller
-        detail = (
-            "the header Authorization is missing"
-            if sent is None
-            else "the token is not one of this service"
-        )
+        detail = "the header Authorization is missing" if sent is None else "unknown token"
         return Problem("unauthorised", detail, headers=CHALLENGE)
 
 

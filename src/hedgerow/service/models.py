@@ -120,12 +120,12 @@ class Entry:
         """An error for callers, without where it was on this machine, and without values of rows."""
         if isinstance(error, HedgerowError | Problem):
             return without_paths(error, self.folder.parent)
-        return f"an error inside ({type(error).__name__})"
+        return f"internal error ({type(error).__name__})"
 
     def look(self) -> None:
         """Find out that it closed itself: what is on disk could not be read back, since the disk was full, say."""
         if self.state == "ready" and self.opened is not None and self.opened.closed:
-            self.failed(Closed("it could not go on after an error of its disk, and closed itself"))
+            self.failed(Closed("it closed itself after a disk error"))
 
     async def told(self, read: Callable[[], T]) -> T | str:
         """What `read` says of it, or why it does not: a list has a line of every model, whatever one of them does."""
@@ -196,7 +196,7 @@ class Entry:
             for i, j in np.argwhere(wrong)[:SHOWN]:
                 named = self.feature_names if isinstance(instances[i], dict) else None
                 field = f"{where}[{i}].{named[j]}" if named else f"{where}[{i}][{j}]"
-                errors.append(FieldError(field, "is no finite number"))
+                errors.append(FieldError(field, "is not a finite number"))
         raise Problem("invalid", f"{errors[0].field}: {errors[0].detail}", errors)
 
     def _values(
@@ -381,7 +381,7 @@ class Models:
         if states and set(states) == {"failed"}:
             raise Problem(
                 "not-ready",
-                f"none of the {len(states)} models can be used; GET /v1/models says why",
+                f"none of the {len(states)} models can be used; see GET /v1/models",
             )
 
     # -- changing -----------------------------------------------------------------------------------------------
@@ -515,7 +515,7 @@ def _compare_file(entry: Entry, live: LiveModel) -> None:
     try:
         if live.made_from(entry.file):
             return
-        what = "is not the model that runs: it has changed since, and is not used"
+        what = "has changed since the model was started, and is not used"
     except InputError as error:
         what = f"has changed, and is no model ({without_paths(error, entry.folder.parent)})"
     entry.notice = (

@@ -122,7 +122,7 @@ class Call(Request):
             if self.models.stopping.is_set():
                 raise Problem(
                     "not-ready",
-                    "the service is ending, and the body is not complete",
+                    "the service is stopping, and the body is not complete",
                     headers=CLOSE,
                 ) from None
             raise Problem(

@@ -42,20 +42,20 @@ KINDS = {
     "unauthorised": Kind(401, "A token is needed", "Send `Authorization: Bearer TOKEN` with a token of the service."),
     "forbidden": Kind(403, "The token does not allow this", "It lacks the right that the call needs for this model."),
     "cross-origin": Kind(403, "Calls from other sites are refused", "A browser sent this on behalf of another site."),
-    "not-found": Kind(404, "There is nothing at this address", "See /openapi.json for the addresses there are."),
-    "no-model": Kind(404, "There is no such model", "GET /v1/models lists those there are."),
-    "method-not-allowed": Kind(405, "The method cannot be used here", "The header Allow lists those that can."),
-    "slow": Kind(408, "The body did not arrive in time", "Nothing was done with the part that did."),
+    "not-found": Kind(404, "There is nothing at this address", "See /openapi.json for the list of addresses."),
+    "no-model": Kind(404, "There is no such model", "GET /v1/models lists the models."),
+    "method-not-allowed": Kind(405, "The method cannot be used here", "The header Allow lists the methods that can."),
+    "slow": Kind(408, "The body did not arrive in time", "Nothing was done with the part that arrived."),
     "taken": Kind(409, "The name is taken", "Delete the model of this name first, or choose another name."),
-    "replaced": Kind(412, "The model is another one", "If-Match has another tag than it; look at it, and try again."),
+    "replaced": Kind(412, "The model has changed", "If-Match does not match its tag; fetch the model and try again."),
     "too-large": Kind(413, "The request is too large", "Send less at once, or let the operator raise the limit."),
     "media-type": Kind(415, "The content type cannot be read", "The header Content-Type must say what is sent."),
     "misdirected": Kind(421, "This host is not served", "The header Host must name the address that is served."),
     "invalid": Kind(422, "The request cannot be used", "`errors` names the fields; nothing was changed."),
     "busy": Kind(429, "Too many requests are waiting", "Nothing was done; try again after Retry-After seconds.", 1),
-    "internal": Kind(500, "Something went wrong inside", "The log has more under the id in `instance`."),
+    "internal": Kind(500, "Something went wrong inside", "The log has details under the id in `instance`."),
     "not-installed": Kind(501, "The service lacks a package", "`detail` names what its operator has to install."),
-    "not-ready": Kind(503, "Not ready", "The service starts or ends, or the model is not open; try again later.", 2),
+    "not-ready": Kind(503, "Not ready", "The service starts or stops, or the model is not open; try again later.", 2),
     "unusable": Kind(503, "The model cannot be used", "It could not be opened; `detail` says why.", 30),
     "storage": Kind(503, "The disk cannot be written", "Nothing was acknowledged; the last good state is kept.", 10),
     "timed-out": Kind(
@@ -422,7 +422,7 @@ def check_ids(body: PredictRequest) -> None:
     check_printable(ids)
     if len(set(ids)) < len(ids):
         twice = next(i for i, id in enumerate(ids) if id in ids[:i])
-        raise invalid(f"ids[{twice}]", "stands there twice; give every instance an id of its own")
+        raise invalid(f"ids[{twice}]", "occurs twice; give every instance an id of its own")
 
 
 def check_printable(ids: list[str], field: str = "ids[{}]") -> None:

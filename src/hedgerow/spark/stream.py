@@ -512,7 +512,7 @@ def learn_stream(
         )
     for what, df in (("instances", instances), ("labels", labels)):
         if not df.isStreaming:
-            raise InputError(f"{what}: this is no stream; read it by spark.readStream")
+            raise InputError(f"{what}: this is not a stream; read it with spark.readStream")
     kinds = [
         columns.key_type(df, what) for what, df in (("instances", instances), ("labels", labels))
     ]

@@ -99,7 +99,7 @@ def test_a_label_that_was_half_written_at_the_end_is_learned_when_it_is_whole(jo
     labels = tmp_path / "labels.jsonl"
     labels.write_text('{"id": "r0", "y": "c0"}\n{"id": "r1", "y"')
     job = replace(job, label=None, labels=labels)
-    assert "labels.jsonl, line 2, is not whole yet" in go(job)
+    assert "labels.jsonl, line 2, is not complete yet" in go(job)
     with labels.open("a") as file:
         file.write(': "c1"}\n{"id": "r2", "y": "c2"}')
     assert "in 3 labelled" in go(job)

@@ -204,7 +204,7 @@ def test_choices_that_exclude_each_other_are_refused(job, tmp_path):
     labels = tmp_path / "labels.csv"
     labels.write_text("id,y\n")
     for change, words in (
-        ({"labels": labels}, "which is it"),
+        ({"labels": labels}, "give one of them"),
         ({"labels": labels, "label": None, "id": None}, "--id"),
         ({"labels": tmp_path / "none.csv", "label": None}, "no file of labels"),
         ({"journal": None, "accept_loss": True}, "--journal"),
@@ -331,7 +331,7 @@ def test_an_error_inside_ends_a_run_with_a_line_and_what_was_learned_before(job,
     monkeypatch.setattr(sources, "SIZE", 100)
     with monkeypatch.context() as patched:
         patched.setattr(Steps, "block", fails)
-        with pytest.raises(HedgerowError, match=r"after line 201: an error inside \(OverflowError"):
+        with pytest.raises(HedgerowError, match=r"after line 201: internal error \(OverflowError"):
             go(job)
     assert go(job)[0] == 0
     with LiveModel.open(job.journal) as live:

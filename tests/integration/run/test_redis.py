@@ -116,7 +116,7 @@ def test_a_stream_that_others_write_to_loses_no_line_silently(redis, folder, tmp
     redis.db.xadd(name, {"json": '{"id": "foreign"}'})
     stream.write_text("".join(lines[:41]))
     done = hedgerow(*command, redis.url(name))
-    assert (done.returncode, "somebody else writes to this stream" in done.stderr) == (2, True), (
+    assert (done.returncode, "another process writes to this stream" in done.stderr) == (2, True), (
         done.stderr
     )
     assert hedgerow(*command, redis.url(name + " own")).returncode == 0

@@ -61,7 +61,7 @@ def test_what_cannot_say_how_it_is_has_a_line_that_says_so(app, with_client, mon
         return await lines(http)
 
     errors, metrics = with_client(app, work)
-    assert errors.pop(name) == "an error inside (OverflowError)"
+    assert errors.pop(name) == "internal error (OverflowError)"
     assert set(errors.values()) == {""}
     assert "271828" not in metrics
 

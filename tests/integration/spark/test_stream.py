@@ -212,7 +212,7 @@ def test_what_cannot_work_is_refused_before_it_starts(spark, base, tmp_path):
         with pytest.raises(InputError, match=words):
             learn_stream(a, b, base, c)
 
-    refused("instances: this is no stream", a=still)
+    refused("instances: this is not a stream", a=still)
     refused("there is no column 'site' among key, id", c=Columns(key="site"))
     refused(
         "keys of instances are string, those of labels bigint; cast",

@@ -150,8 +150,8 @@ def test_a_leak_an_entity_and_rows_that_repeat(tmp_path):
     assert done.returncode == 0, done.stderr  # said, never a stop
     assert "column 'closing_code' alone separates the classes in every source" in done.stdout
     assert "--column drop=closing_code" in done.stdout
-    assert "column 'customer_id' is taken for a number and looks like an entity" in done.stdout
-    assert "rows that repeat another one, label and all: 7 of 207 in lyon8" in done.stdout
+    assert "column 'customer_id' is read as a number and looks like an entity" in done.stdout
+    assert "duplicate rows, label included: 7 of 207 in lyon8" in done.stdout
     again = fit(path, "--column", "drop=closing_code", "--column", "entity=customer_id")
     assert again.returncode == 0
     assert "alone separates" not in again.stdout
@@ -169,7 +169,7 @@ def test_dates_of_four_forms_and_a_wrong_file(tmp_path):
     path = folder(tmp_path, dated)
     done = fit(path, "--unlabelled", path / "new.csv")
     assert done.returncode == 0, done.stderr
-    assert "column 'when' has dates of several forms, each read as its own: " in done.stdout
+    assert "column 'when' has dates in several formats, each table read in its own: " in done.stdout
     for written in ("2024-03-01 in lyon8", "01.03.2024 in madrid", "03/01/2024 in new"):
         assert written in done.stdout
     other = pd.DataFrame({"wage": np.arange(40) * 1.5, "shift": ["early", "late"] * 20})

@@ -272,9 +272,9 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing():
     with pytest.raises(InputError, match=r"no keys.*in advance"):
         TransferClassifier().learn_one({}, "a")
     model = TransferClassifier()
-    with pytest.raises(InputError, match="'red' at key 'colour' is no number"):
+    with pytest.raises(InputError, match="'red' at key 'colour' is not a number"):
         model.learn_one({"size": 1.0, "colour": "red"}, "a")
-    with pytest.raises(InputError, match=r"\[1.0, 2.0\] at key 'size' is no number"):
+    with pytest.raises(InputError, match=r"\[1.0, 2.0\] at key 'size' is not a number"):
         model.learn_one({"size": [1.0, 2.0], "weight": 1.0}, "a")
     with pytest.raises(InputError, match="inf"):
         model.learn_one({"size": float("inf")}, "a")

@@ -139,7 +139,7 @@ def test_a_time_that_is_none_is_named_with_its_row(tmp_path):
     path = tmp_path / "s.csv"
     frame(t=["2024-01-01"] * 29 + ["soon"]).to_csv(path, index=False)
     with pytest.raises(
-        InputError, match=r"column 't': 'soon' in row 30 is no time; write numbers, or dates"
+        InputError, match=r"column 't': 'soon' in row 30 is not a time; write numbers, or dates"
     ):
         task_of([SOURCE], path, label="y", order_by="t")
 

@@ -80,9 +80,9 @@ def test_what_is_appended_is_read_and_the_later_of_two_rows_counts(tmp_path: Pat
         ("7", "int, not an object"),
         ('{"group": "table"}', "no task, method"),
         ('{"group": "ta', "line"),
-        (json.dumps(made_row(n=0)), "n is no number that can stand there"),
-        (json.dumps(made_row(mistakes="7")), "mistakes is no number"),
-        (json.dumps(made_row(mistakes=True)), "mistakes is no number"),
+        (json.dumps(made_row(n=0)), "n is not a valid number"),
+        (json.dumps(made_row(mistakes="7")), "mistakes is not a valid number"),
+        (json.dumps(made_row(mistakes=True)), "mistakes is not a valid number"),
     ],
 )
 def test_a_line_that_is_no_row_is_named_and_left_out(

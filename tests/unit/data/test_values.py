@@ -88,7 +88,9 @@ def test_a_column_of_time_and_a_feature_read_the_same_dates(form):
 def test_dates_are_in_the_usual_digits():
     assert moment("\u0662\u0660\u0662\u0664-03-01") is None
     assert moment("\u0660\u0661.\u0660\u0663.2024") is None
-    with pytest.raises(InputError, match=r"'\u0662\u0660\u0662\u0664-03-01' in row 2 is no time"):
+    with pytest.raises(
+        InputError, match=r"'\u0662\u0660\u0662\u0664-03-01' in row 2 is not a time"
+    ):
         order_in_time(["2024-03-02", "\u0662\u0660\u0662\u0664-03-01"], "t", "x.csv")
 
 

@@ -204,7 +204,7 @@ def test_an_id_belongs_to_its_key(tmp_path):
     assert fleet.predict("a", TASK.X[0], "one").repeated
     with pytest.raises(InputError, match="key 'a': id 'one' was used for another instance"):
         fleet.predict("a", TASK.X[3], "one")
-    with pytest.raises(InputError, match="key 'a': id 'x' stands there twice"):
+    with pytest.raises(InputError, match="key 'a': id 'x' occurs twice"):
         fleet.predict("a", TASK.X[:2], ["x", "x"])
     with pytest.raises(InputError, match=r"ids=\['x'\] for 2 keys"):
         fleet.predict(["a", "b"], TASK.X[:2], ["x"])

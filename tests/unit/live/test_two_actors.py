@@ -365,7 +365,7 @@ def test_a_look_at_a_model_that_goes_on_meanwhile_says_so_and_not_that_something
         for i in range(3):
             live.predict_then_learn(X[10 + i : 11 + i], Y[10 + i : 11 + i])
             live.snapshot()
-        with pytest.raises(JournalError, match="has gone on while it was looked at"):
+        with pytest.raises(JournalError, match="changed while it was read"):
             reader.model()
     assert caplog.messages == []
 
