@@ -1,6 +1,6 @@
 """What aligners, heads, mixers and methods of your own are built from. The default method `hedgerow` uses none of them.
 
-They are parts of the methods of the paper's kind (`oddm`, `homotlms`, `pa` and the others, or a `Recipe`). A part is a
+They are parts of the methods of the paper's kind (`oddm`, `homotlms`, `pa` and the others, or a `hedgerow.Recipe`). A part is a
 frozen dataclass of its options:
 
 - an aligner has `fit(source, codes, target)` and returns an `Alignment`: a `Projection` that is m x d for m features
@@ -30,9 +30,7 @@ from __future__ import annotations
 
 from hedgerow.align import Aligner, Alignment, Info, Projection, register_aligner
 from hedgerow.core.arrays import dense
-from hedgerow.core.errors import InputError
 from hedgerow.heads import Head, StepwiseHead, register_head
-from hedgerow.methods import Recipe
 from hedgerow.mix import Hedge, Mixer, register_mixer, simplex_projection, softmax
 
 __all__ = [
@@ -41,10 +39,8 @@ __all__ = [
     "Head",
     "Hedge",
     "Info",
-    "InputError",
     "Mixer",
     "Projection",
-    "Recipe",
     "StepwiseHead",
     "dense",
     "register_aligner",
