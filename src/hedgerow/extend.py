@@ -1,7 +1,7 @@
 """What aligners, heads, mixers and methods of your own are built from. The default method `hedgerow` uses none of them.
 
-They are parts of the methods of the paper's kind (`oddm`, `homotlms`, `pa` and the others, or a `hedgerow.Recipe`). A part is a
-frozen dataclass of its options:
+They are parts of the methods of the paper's kind (`oddm`, `homotlms`, `pa` and the others, or a `hedgerow.Recipe`). A
+part is a frozen dataclass of its options:
 
 - an aligner has `fit(source, codes, target)` and returns an `Alignment`: a `Projection` that is m x d for m features
   (rows may be sparse: `dense` makes them an array; there may be no target rows), and an `Info`;

@@ -101,10 +101,10 @@ class Comparison(_Page):
         "Along the stream": [(parts.running, parts.windowed)],
         "Mistakes, calibration, time": [parts.methods_table],
         "Class by class": [parts.classes_table],
-        "Is it more than luck?": [parts.tests_table],
+        "Is the difference significant?": [parts.tests_table],
         "What each source was worth": [parts.sources_table],
-        "Whether probabilities mean what they say": [parts.reliability],
-        "What is taken for what": [(parts.confusion, parts.confusion_table)],
+        "Calibration of the probabilities": [parts.reliability],
+        "Confusion matrix": [(parts.confusion, parts.confusion_table)],
         "Inside": [parts.weights],
     }
     # of the table of methods: what stands above a column, its format, and whether the lowest (1) or highest is best
@@ -488,7 +488,7 @@ class NumberComparison(Comparison):
         "Your data": [parts.findings, parts.data_table],
         "Along the stream": [parts.running_error],
         "Errors, intervals, time": [parts.methods_table],
-        "Is it more than luck?": [parts.tests_table],
+        "Is the difference significant?": [parts.tests_table],
         "What each source was worth": [parts.sources_table],
     }
     columns: Mapping[str, tuple[str, str, int]] = {

@@ -157,7 +157,7 @@ def confusion_table(c: Comparison) -> Table:
     rows = [
         [names[i], names[j], times(n / orders), f"{100 * n / sizes[i]:.1f} %"] for i, j, n in wrong
     ]
-    header = ["class", "taken for", "times", "of the class"]
+    header = ["true class", "predicted", "times", "of the class"]
     return table("confusion", header, rows, leader=c.titles[c.leader], orders=orders)
 
 
@@ -241,7 +241,7 @@ def confusion(c: Comparison) -> Figure | None:
         axes.grid(False)
         axes.set_xticks(range(K), classes, rotation=90 if max(map(len, classes)) > 3 else 0)
         axes.set_yticks(range(K), classes)
-        axes.set(xlabel="taken for", ylabel="class", title=leader)
+        axes.set(xlabel="predicted class", ylabel="true class", title=leader)
         for i, j in zip(*np.nonzero(share >= 0.5), strict=True) if K <= SHOWN else ():
             ink = (
                 "#fefefe" if share[i, j] > 55 else "#222222"

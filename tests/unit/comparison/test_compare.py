@@ -473,6 +473,23 @@ def test_the_verdict_says_what_the_rows_say(comparison):
     assert comparison.verdict.endswith("The stream was kept in its order in time.")
 
 
+def test_sources_that_change_nothing_are_said_in_one_sentence(comparison):
+    leader = comparison.table.iloc[0]["method"]
+    made = {
+        row["trial"]: row
+        for row in comparison.records
+        if row["method"] == leader and row["group"] == "compare"
+    }
+    equal = [
+        {**row, **{key: made[row["trial"]][key] for key in ("mistakes", "n")}}
+        if row["method"] == leader and row["group"] == "without"
+        else row
+        for row in comparison.records
+    ]
+    assert "Dropping either source changes nothing." in Comparison(equal).verdict
+    assert "Without the source" not in Comparison(equal).verdict
+
+
 def test_a_lead_that_is_luck_is_called_so(comparison):
     """Two methods with the same mistakes cannot be told apart, whatever their names."""
     first = next(row for row in comparison.records if row["group"] == "compare")
