@@ -206,7 +206,7 @@ class OnlineTransferEstimator(BaseEstimator):
     # -- the offline stage --------------------------------------------------------------------------------------------
 
     def fit(self, X: Matrix, y: Any, sample_domain: Any = None, sample_weight: Any = None) -> Self:
-        """Start from labelled sources and unlabelled target rows.
+        """Fit on labelled source rows and unlabelled target rows.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class OnlineTransferEstimator(BaseEstimator):
         *,
         label: str | None = None,
     ) -> Self:
-        """Start from named domains, as `fit` does from rows.
+        """Fit on named domains, as `fit` does on rows.
 
         Parameters
         ----------
@@ -504,7 +504,7 @@ class OnlineTransferEstimator(BaseEstimator):
 
     @property
     def weights_(self) -> NamedValues:
-        r"""How much each expert is trusted now: shares of one by name, :math:`p_i \propto w_i`."""
+        r"""The current weight of each expert by name, summing to one, :math:`p_i \propto w_i`."""
         with self._fitted:
             return NamedValues(self._learner.expert_names, self.learner_.weights)
 
@@ -610,7 +610,7 @@ class OnlineTransferEstimator(BaseEstimator):
         return model
 
     def save(self, file: str | os.PathLike[str] | BinaryIO, *, constants: bool = True) -> None:
-        """Write the model to a path, where it appears whole or not at all, or to a file opened for bytes."""
+        """Save the model to a path, where it appears whole or not at all, or to a file opened for bytes."""
         if self.__dict__.get("_sample") is not None:
             self.keep("importances", self.feature_importances_)
         data = self.to_bytes(constants=constants)
@@ -623,7 +623,7 @@ class OnlineTransferEstimator(BaseEstimator):
     def load(
         cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None
     ) -> Self:
-        """Read a model; it resumes the stream exactly where it was saved (`info_` is not kept).
+        """Load a model; it resumes the stream exactly where it was saved (`info_` is not kept).
 
         Examples
         --------

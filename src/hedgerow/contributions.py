@@ -33,7 +33,7 @@ SHUFFLES = 3  # of each column, whose losses are averaged
 
 
 class Contributions(NamedTuple):
-    """What each column did to one prediction, against a reference row.
+    """What each column added to one prediction, against a reference row.
 
     `value - reference_value` is the sum of `columns` and `interactions`.
 

@@ -131,7 +131,7 @@ class Explanations(NamedTuple):
 
 
 class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
-    r"""Labelled sources in advance, a target that streams: predict, see the label, learn, with every instance.
+    r"""Classifier for online transfer learning: fit on labelled sources, then predict and learn the target's stream.
 
     Use it where rows of other domains have labels now and those of the target come one after the other, each label
     after its prediction ("test-then-train"). Where all labels of the target are there already, an ordinary classifier
@@ -420,7 +420,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def predict(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
-        """The most likely class of each row by the model as it is; nothing is learned.
+        """Predict the most likely class of each row; nothing is learned.
 
         Parameters
         ----------
@@ -484,7 +484,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def predict_proba(
         self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False
     ) -> Array:
-        """A probability a class: the softmax of the scores, or the shares where they are on the simplex already.
+        """Predict class probabilities: the softmax of the scores, or the scores themselves if they are on the simplex.
 
         Parameters
         ----------
@@ -508,7 +508,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
     def decision_function(
         self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False
     ) -> Array:
-        """Combined scores, of which the largest is the prediction.
+        """Combined scores of the experts; the class with the largest score is predicted.
 
         Parameters
         ----------
@@ -538,7 +538,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         *,
         allow_source: bool = False,
     ) -> Array:
-        r"""The classes of each row that are likely enough: a set that is to contain the label with this coverage.
+        r"""Predict for each row a set of classes that should contain the label with this coverage.
 
         On any sequence of T labels of known classes, at most :math:`\alpha T + 50 \alpha + 1 - \alpha` are outside of
         the sets made before them, with :math:`\alpha` = 1 - coverage (`hedgerow.coverage`).
@@ -590,7 +590,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         sample_domain: Any = None,
         allow_source: bool = False,
     ) -> float:
-        """The share of rows whose label is predicted (accuracy).
+        """Accuracy: the share of rows whose label is predicted.
 
         Parameters
         ----------
@@ -611,7 +611,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
     def predict_one(self, x: Any) -> Any:
-        """The most likely class of one instance by the model as it is; nothing is learned.
+        """Predict the most likely class of one instance; nothing is learned.
 
         Parameters
         ----------
@@ -645,7 +645,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return int(self.decided(P, np.array([prediction.code]))[0])
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """The probability of each class for one instance; `x` as in `predict_one`.
+        """Predict the probability of each class for one instance; `x` as in `predict_one`.
 
         Returns
         -------
@@ -679,7 +679,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
             return [self._codes.labels[k] for k in order if inside[k]]
 
     def explain_one(self, x: Any, *, by_column: bool = False, reference: Any = None) -> Explanation:
-        """The prediction for one instance, its probabilities, and what each expert says and weighs.
+        """Explain the prediction for one instance: its probabilities, and the vote and the weight of each expert.
 
         Parameters
         ----------
@@ -741,7 +741,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         )
 
     def explain(self, X: Matrix) -> Explanations:
-        """The predictions of rows by the model as it is, with their reasons; nothing is learned.
+        """Explain the predictions for rows; nothing is learned.
 
         Parameters
         ----------
@@ -975,7 +975,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return self._learn(X, *weighted_labels(y, sample_weight, X.shape[0]))
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
-        """The prequential block path ("test-then-train"): each row is predicted before its label is learned.
+        """Predict each row before its label is learned, in order ("test-then-train").
 
         The predictions are those of `predict_one` and `learn_one` in turns.
 
@@ -1003,7 +1003,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         return self.explain_then_learn(X, y, sample_weight).labels
 
     def explain_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Explanations:
-        """As `predict_then_learn`, with the probabilities, votes and weights of every prediction.
+        """As `predict_then_learn`, and explain every prediction: probabilities, votes and weights.
 
         Parameters
         ----------
@@ -1081,7 +1081,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
 
     @property
     def discrepancy_(self) -> NamedValues:
-        r"""How far each source and the target are apart in its space, by the source's name (Eq. 12).
+        r"""The discrepancy between each source and the target in its space, by the source's name (Eq. 12).
 
         :math:`\sum_k \lVert A^\top g_k \rVert^2` over the classes that both have shown, :math:`g_k` being the
         difference of their means.

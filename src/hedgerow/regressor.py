@@ -66,7 +66,7 @@ class NumberExplanation(NamedTuple):
 
 
 class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
-    r"""Labelled sources in advance, a target that streams: predict a number, see it, learn, with every instance.
+    r"""Regressor for online transfer learning: fit on labelled sources, then predict and learn the target's stream.
 
     Use it where rows of other domains (stores, stations, machines, patients) have their numbers now, and those of a new
     one come one after the other, each after its prediction. Where labels of the target are plentiful and nothing
@@ -199,7 +199,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     # -- predicting ---------------------------------------------------------------------------------------------------
 
     def predict(self, X: Matrix, sample_domain: Any = None, *, allow_source: bool = False) -> Array:
-        """The number predicted for each row by the model as it is; nothing is learned.
+        """Predict a number for each row; nothing is learned.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         *,
         allow_source: bool = False,
     ) -> Array:
-        """An interval a row that is to contain the label with this coverage.
+        """Predict for each row an interval that should contain the label with this coverage.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         return self._predicted(X, None, False)
 
     def predict_one(self, x: Any) -> float:
-        """The number predicted for one instance by the model as it is; nothing is learned.
+        """Predict a number for one instance; nothing is learned.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         return float(self._predicted_one(x).predictions[0])
 
     def predict_interval_one(self, x: Any, coverage: float | None = None) -> tuple[float, float]:
-        """The interval of one instance; `x` as in `predict_one`, `coverage` as in `predict_interval`.
+        """Predict the interval of one instance; `x` as in `predict_one`, `coverage` as in `predict_interval`.
 
         Returns
         -------
@@ -318,7 +318,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     def explain_one(
         self, x: Any, *, by_column: bool = False, reference: Any = None
     ) -> NumberExplanation:
-        """The prediction for one instance, its intervals, and what each expert predicts and weighs.
+        """Explain the prediction for one instance: its intervals, and the prediction and the weight of each expert.
 
         Parameters
         ----------
@@ -456,7 +456,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
-        """The prequential block path ("test-then-train"): each row is predicted before its label is learned.
+        """Predict each row before its label is learned, in order ("test-then-train").
 
         The predictions are those of `predict_one` and `learn_one` in turns.
 

@@ -234,14 +234,14 @@ class ClassScores(Scores):
             n = int(labelled[code])
             usual = float(expected[code])
             if sources[code] == 0 and n >= SEEN:
-                text = f"{n} labels say {label!r}, which no source has (rule: {SEEN} labels or more). It is "
+                text = f"{n} labels are {label!r}, which no source has (rule: {SEEN} labels or more). It is "
                 text += "learned from the target alone."
                 title = f"Class {label!r} is in no source"
                 values = {"class": label, "labels": n}
             elif n == 0 and usual >= EXPECTED:
-                text = f"none of {self.labels} labels is {label!r}; {usual:.0f} were expected by the sources "
+                text = f"none of {self.labels} labels is {label!r}; {usual:.0f} were expected from the sources "
                 text += f"(rule: {EXPECTED} or more). Does the target have it?"
-                title = f"Class {label!r} never comes"
+                title = f"Class {label!r} never occurs"
                 values = {"class": label, "expected": usual}
             else:
                 continue
@@ -517,10 +517,10 @@ def _drift(clf: Model, scores: Scores) -> Alarm | None:
     return _alarm(
         "drift",
         "The target seems to have changed",
-        f"{when}: {change.recent:.0%} {what} in {change.window} labels, of the prediction or of the best expert "
-        f"until then, whichever was worse; the {change.explained:.0%} of the better one before do not explain them "
-        f"(evidence {change.evidence:.1f}, rule: over {THRESHOLD:.0f}). Look at the events since then; if mistakes "
-        f"stay, fit again with newer rows. Shown for {LONGEST} labels.",
+        f"{when}: {change.recent:.0%} {what} in {change.window} labels, where {change.explained:.0%} were usual "
+        f"(evidence {change.evidence:.1f}, rule: over {THRESHOLD:.0f}; of the prediction or of the best expert until "
+        "then, whichever changed more for the worse). Look at the events since then; if mistakes stay, fit again with "
+        f"newer rows. Shown for {LONGEST} labels.",
         scores.change[1] if scores.change[0] == drift.last else 0,  # 0: before this journal
         {"label": label, "alarms": drift.alarms, **vars(change)},
     )
@@ -533,7 +533,7 @@ def _starvation(scores: Scores, points: Points) -> Alarm | None:
         return None
     return _alarm(
         "label-starvation",
-        "Labels no longer come",
+        "Labels have stopped arriving",
         f"{scores.events_since_label} events since the last label (rule: more than {limit:.0f}, that is {USUALLY} "
         f"times the usual {usual:.1f}, and at least {STARVED}). Is the sender of labels still running?",
         points[-1]["number"] if points else 0,
