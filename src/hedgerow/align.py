@@ -108,6 +108,11 @@ class Alignment:
         For rows of both domains, old and new.
     info : Info
         For people and plots.
+
+    Examples
+    --------
+    >>> Alignment(Projection(np.eye(3, 2)), Info(rank=2)).projection(np.ones((1, 3))).tolist()
+    [[1.0, 1.0]]
     """
 
     projection: Projection
@@ -119,6 +124,9 @@ class Aligner(Protocol):
     """What an aligner has to have: one method. Its options are fields of a frozen dataclass.
 
     `hedgerow.testing.check_aligner` tests its laws; `JDA` and `CORAL` are examples.
+
+    >>> isinstance(JDA(dim=2), Aligner)
+    True
     """
 
     def fit(self, source: Matrix, codes: Array, target: Matrix) -> Alignment:

@@ -67,6 +67,12 @@ class Head(ABC):
     Use one of ours by name (`PaperOptions(head="arow")`), or your own as an object. A head with options is
     a frozen dataclass of them; C, if it has one, is the estimator's. Subclass `StepwiseHead` to write one row by row,
     and run `hedgerow.testing.check_head` on it.
+
+    >>> W = np.zeros((2, 3))
+    >>> make_head("pa1").block(W, np.eye(2, 3), np.array([0, 1])).tolist()  # scores before each label
+    [[0.0, 0.0], [0.0, 0.0]]
+    >>> (W @ np.eye(3, 2)).argmax(axis=0).tolist()
+    [0, 1]
     """
 
     def memory(self, d: int, dtype: Any = np.float64) -> Array | None:

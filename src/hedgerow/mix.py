@@ -75,6 +75,13 @@ class Mixer(ABC):
 
     `combination` says what is averaged: the experts' "scores", one "vote" for the class that each names, or "simplex",
     the `points` that scores become; those of `combinations` are allowed.
+
+    >>> mixer = Hedge(beta=0.5)
+    >>> state = mixer.start(2)
+    >>> scores = np.array([[[1.0, 0.0], [0.0, 1.0]]])  # one row, two experts, two classes
+    >>> block = mixer.run(state, 0, scores, np.array([0]))
+    >>> mixer.weights(state, 1).round(2).tolist()  # the second expert was wrong
+    [0.67, 0.33]
     """
 
     combination: str = "scores"

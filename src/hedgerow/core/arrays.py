@@ -89,7 +89,12 @@ def columns_at(X: Matrix, places: Sequence[int]) -> Matrix:
 
 
 def dense(X: Matrix) -> Array:
-    """X as a dense array; a copy only if it was sparse."""
+    """X as a dense array; a copy only if it was sparse.
+
+    >>> import scipy.sparse
+    >>> dense(scipy.sparse.csr_array([[0.0, 1.0]])).tolist()
+    [[0.0, 1.0]]
+    """
     return np.asarray(X.toarray() if is_sparse(X) else X)
 
 

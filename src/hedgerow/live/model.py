@@ -242,6 +242,15 @@ class LiveModel:
     """One model and its journal, in a folder of their own. Use `create` or `open`; close it, or use it in a `with`.
 
     May be used by many threads, and with `await` through `aio`; a folder belongs to one process at a time.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from hedgerow import OnlineTransferClassifier
+    >>> clf = OnlineTransferClassifier().fit([[0.0], [1.0], [0.1], [0.9]], [0, 1, 0, 1])
+    >>> with TemporaryDirectory() as folder, LiveModel.create(f"{folder}/shop", clf) as live:
+    ...     answer = live.predict([0.8], "order-17")
+    ...     result = live.label("order-17", 1)
+    >>> answer.label, result.status
+    (1, 'learned')
     """
 
     def __init__(

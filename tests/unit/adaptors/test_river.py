@@ -279,7 +279,7 @@ def test_what_cannot_be_used_is_refused_and_changes_nothing():
     with pytest.raises(InputError, match="inf"):
         model.learn_one({"size": float("inf")}, "a")
     model.learn_one({"size": 1.0}, "a")  # the refused row has not fixed the keys
-    with pytest.raises(InputError, match="no numbers"):
+    with pytest.raises(InputError, match="not numbers"):
         model.learn_many(pd.DataFrame({"size": ["big"]}), pd.Series(["a"]))
     with pytest.raises(InputError, match="weight"):
         model.learn_one({"size": 5.0}, "a", w=-1.0)
