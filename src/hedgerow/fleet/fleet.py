@@ -65,7 +65,7 @@ from hedgerow.fleet.store import (
     KeyLedger,
     keeps_sources,
 )
-from hedgerow.fleet.teaching import Taught, admitted, fit
+from hedgerow.fleet.teaching import Taught, admitted, chosen, fit
 from hedgerow.regressor import load_model
 from hedgerow.store import PAGE, Closed, JournalError, copy_folder
 from hedgerow.task import CLASSES, NUMBERS, Answer, Model
@@ -136,7 +136,9 @@ JOURNAL = (
 )  # bytes of the journal beyond which states are written, so that it becomes shorter
 MEMORY = 2**30
 REMEMBERED = 512  # ids of batches: more than may wait, and be sent again
-SHARE = 8  # of the keys that have taught are new: the number of bases grows with the logarithm of that of keys
+SHARE = (
+    8  # of the keys before are new: the number of bases grows with the logarithm of that of keys
+)
 Letters = list[DeadLetter] | None
 Keys = Sequence[Key] | Array
 logger = logging.getLogger("hedgerow.fleet")
@@ -268,8 +270,9 @@ class Fleet:
             self._recover()
             self._remove_bases()
             if consolidate:
-                taught = {key for key, _ in self._taught[-1].rows} if self._taught else set()
-                self._holder.arrived = len({*self._store.keys(), *self._holder.dirty} - taught)
+                known = self._taught[-1].keys if self._taught else 0
+                keys = len({*self._store.keys(), *self._holder.dirty})
+                self._holder.arrived = max(keys - known, 0)
             self._every = consolidate or 0
             undo.pop_all()
 
@@ -302,7 +305,7 @@ class Fleet:
             raise JournalError(
                 f"{store.folder}: its {BASE} is not the one that its keys belong to; restore it"
             )
-        self._taught = [Taught.from_json(each) for each in store.meta("bases") or []]
+        self._taught = [Taught(*each) for each in store.meta("bases") or []]
         store.set_sync(about["sync"])
         kept = of_json(Settings, about["settings"])
         if not isinstance(settings, Settings):
@@ -659,10 +662,10 @@ class Fleet:
                     self._holder.write(list(self._holder.dirty))
                     erased = self._erased
                     arrived = self._holder.arrived
-                    keys = sorted(self._store.keys(), key=lambda key: (str(key), type(key) is int))
-                    states = self._states_of(keys)
+                    keys = list(self._store.keys())
+                    states = self._states_of(chosen(keys))
                 states = admitted(self._first, states)
-                rows = [(key, len(state)) for key, state in states.items()]
+                rows = [[key, len(state)] for key, state in states.items()]
                 same = rows == (self._taught[-1].rows if self._taught else [])
                 made = None if same else self._fitted(states)
                 with self._open(), uninterrupted():
@@ -671,14 +674,14 @@ class Fleet:
                     if made is not None:
                         number = len(self._taught) + 1
                         made.name = hashlib.sha256(b"%b %d" % (made.digest, number)).digest()[:16]
-                        new = Taught(made.name.hex(), made.digest.hex(), rows)
+                        new = Taught(made.name.hex(), made.digest.hex(), len(keys), rows)
                         self._use(made, [*self._taught, new])
                     self._holder.arrived -= arrived
                     return len(self._taught)
 
     def _consolidate_if_due(self) -> None:
-        """Begin to fit a base if enough keys are new: as many as was said, and an eighth of those that have taught."""
-        known = len(self._taught[-1].rows) if self._taught else 0
+        """Begin to fit a base if enough keys are new: as many as was said, and an eighth of those before."""
+        known = self._taught[-1].keys if self._taught else 0
         due = self._every and self._holder.arrived >= max(self._every, known // SHARE)
         if due and not self._teaching.locked():
             threading.Thread(target=self._consolidate_aside, name="hedgerow-teaching").start()
@@ -710,7 +713,7 @@ class Fleet:
         write_whole(file, base.to_bytes(), JournalError)
         self._holder.write(list(self._holder.dirty))  # what has begun stays with the base before
         with self._store.transaction():
-            self._store.set_meta("bases", [each.to_json() for each in taught])
+            self._store.set_meta("bases", taught)
         self._taught = taught
         self._holder.add(base)
         self._remove_bases()
@@ -719,7 +722,7 @@ class Fleet:
         """Fit bases that have rows of these keys again without them; the keys that started there go through theirs."""
         self._erased += 1
         for number, old in enumerate(self._taught):
-            rows = [(key, count) for key, count in old.rows if key not in keys]
+            rows = [each for each in old.rows if each[0] not in keys]
             if rows == old.rows:
                 continue
             states = self._states_of(key for key, _ in rows)
@@ -727,7 +730,7 @@ class Fleet:
                 {key: states[key].some(slice(count)) for key, count in rows if key in states}
             )
             made.name = bytes.fromhex(old.name)
-            new = Taught(old.name, made.digest.hex(), rows)
+            new = old._replace(digest=made.digest.hex(), rows=rows)
             with uninterrupted():
                 self._use(made, [*self._taught[:number], new, *self._taught[number + 1 :]])
 

@@ -132,7 +132,7 @@ class FleetStore(Store):
         """The same, and the bases that keys have taught are there."""
         super().check_copy(folder)
         with closing(cls(folder, read_only=True)) as store, store.errors():
-            for _, digest, _ in store.meta("bases") or []:
+            for _, digest, *_ in store.meta("bases") or []:
                 if not (place := folder / BASES / f"{digest}.safetensors").is_file():
                     raise JournalError(f"{place} is missing")
 

@@ -7,9 +7,8 @@ most four pools of similar keys (by the covariances of their columns and targets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -21,31 +20,36 @@ from hedgerow.inputs import Labelled
 
 POOLS = 4
 LEAST_ROWS = 10  # labelled rows of a key that joins: of fewer nothing can be said
+MOST_KEYS = 2000  # that may teach a base: their rows are read while others wait
 MOST_ROWS = 8000  # of a pool: of larger ones a sample
 
 
-@dataclass(frozen=True)
-class Taught:
-    """A base that keys have taught: its name in states, the digest of its file, and how many rows of which key."""
+class Taught(NamedTuple):
+    """A base that keys have taught: its name in states, the digest of its file, and how many rows of which key.
+
+    `keys`: how many there were when it was fitted.
+    """
 
     name: str
     digest: str
-    rows: list[tuple[Key, int]]
-
-    @classmethod
-    def from_json(cls, value: Sequence[Any]) -> Self:
-        """As `vars` of one is written by JSON."""
-        name, digest, rows = value
-        return cls(name, digest, [(key, count) for key, count in rows])
-
-    def to_json(self) -> list[Any]:
-        """What JSON can write."""
-        return [self.name, self.digest, self.rows]
+    keys: int
+    rows: list[list[Any]]
 
     @property
     def file(self) -> str:
         """The name of its file."""
         return f"{self.digest}.safetensors"
+
+
+def chosen(keys: Iterable[Key]) -> list[Key]:
+    """The keys that may teach, in an order that does not depend on when they came; of very many a sample.
+
+    >>> chosen([2, "b", "a"])
+    [2, 'a', 'b']
+    """
+    every = sorted(keys, key=lambda key: (str(key), isinstance(key, int)))
+    at = np.random.default_rng(0).permutation(len(every))[:MOST_KEYS]
+    return [every[i] for i in np.sort(at)]
 
 
 def labelled(base: Base, state: KeyState) -> KeyState:

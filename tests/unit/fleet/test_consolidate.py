@@ -209,7 +209,7 @@ def test_numbers_teach_too():
             fleet.learn(f"key {i}", *numbers(i / 2))
         fleet.learn("spoiled", *numbers(0, -1.0))
         assert fleet.consolidate() == 1
-        assert fleet._taught[0].rows == [(f"key {i}", ROWS) for i in range(3)]
+        assert fleet._taught[0].rows == [[f"key {i}", ROWS] for i in range(3)]
         fleet.learn("new", *numbers(0.5))
         assert fleet["new"].rmse_ < 1
 
