@@ -38,11 +38,11 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow import coverage, kernels
 from hedgerow import drift as evidence
+from hedgerow import kernels
 from hedgerow.align import ALIGNERS, Alignment, Identity, Projection
 from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse, stack_rows
-from hedgerow.core.constants import Constants
+from hedgerow.core.constants import DOUBLE, FLOAT, WHOLE, Constants, Spec
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
 from hedgerow.core.linalg import one_blas_thread
@@ -53,13 +53,9 @@ from hedgerow.core.source_rows import InMemory
 from hedgerow.heads import AROW, HEADS, Head, PassiveAggressive, make_head, train
 from hedgerow.learner import (
     BLOCK,
-    DOUBLE,
-    FLOAT,
-    WHOLE,
     Layout,
     OnlineLearner,
     Prediction,
-    Spec,
     State,
     Trace,
     bookkeeping,
@@ -187,7 +183,7 @@ class ExpertsLearner(OnlineLearner):
         self._space = tally[-len(experts) :]
         self.spaces = self._make_spaces()
         self.block = self.spaces.block
-        self._label, one_row = np.empty(1, dtype=np.int64), self._room(1)
+        one_row = self._room(1)
         (F,), (out,) = one_row
         self._row_of = (
             out[len(F) :],
@@ -205,9 +201,7 @@ class ExpertsLearner(OnlineLearner):
             options = [rule, C, mixer.beta or 0.0, mixer.combination == "vote"]
             losses = _one_array(state, "expert_loss", "mixture_loss", rest=options)
             self._experts = W, S, u, losses, tally
-            # rows that are not projected join the target's moments in the same call
-            counts = self.target.counts if self._unprojected else kernels.EVEN
-            self._one_row = *self._experts, counts, self.target.totals, *one_row
+            self._one_row = *self._experts, *one_row
 
     def _make_spaces(self) -> Spaces:
         plan = self.plan
@@ -221,17 +215,6 @@ class ExpertsLearner(OnlineLearner):
         if plan.refresh.inverse == "pinv":
             return PrintedSpaces(A, sources, self.target, plan.refresh)
         return MovingSpaces(A, sources, self.target, plan.refresh)
-
-    @cached_property
-    def _unprojected(self) -> bool:
-        """Whether the experts see rows as the preprocessing leaves them."""
-        return not (self.plan.spaces or self.plan.unit_projection)
-
-    @cached_property
-    def _in_one_call(self) -> bool:
-        """Whether a label moves nothing but the experts and the moments of unprojected rows."""
-        steps = all(step.fixed for step in self.pre.all)
-        return self._unprojected and steps and coverage.LEVELS not in self.state
 
     # -- what it says of itself ---------------------------------------------------------------------------------
 
@@ -324,14 +307,11 @@ class ExpertsLearner(OnlineLearner):
         if self._experts is None:
             F = self.expert_scores(x[None])
             scores, weights, *_ = self.plan.mixer.run(self.state, self.seen, F, NO_LABEL)
-            return Prediction(int(scores[0].argmax()), scores[0], weights[0], F[0])
-        code = kernels.experts.step(*self._one_row, self._of_row(x), NO_LABEL, kernels.EVEN)
-        return Prediction(code, *self._row_of)
-
-    def _of_row(self, x: Array) -> Array:
-        """One dense row as the experts take it (1 x n x d)."""
-        X = self.pre.apply(x[None]) if self.pre.steps else x[None]
-        return X[:, None] if self._unprojected else self._in_spaces(X)
+            return Prediction(int(scores[0].argmax()), scores[0], weights[0], F[0].argmax(axis=1))
+        Z = self._in_spaces(self.pre.apply(x[None]))
+        code = kernels.experts.step(*self._one_row, Z, NO_LABEL, kernels.EVEN)
+        scores, weights, scored = self._row_of
+        return Prediction(code, scores, weights, scored.argmax(axis=1))
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -339,10 +319,6 @@ class ExpertsLearner(OnlineLearner):
         """The label of one dense row: a block of one."""
         if self._experts is None or not weight > 0 or y < 0:
             super().learn_row(x, y, weight)
-        elif self._in_one_call and (self.seen + 1) % evidence.EVERY:  # no signal interrupts it
-            weights = kernels.EVEN if weight == 1 else np.array([weight])
-            self._label[0] = y
-            kernels.experts.step(*self._one_row, self._of_row(x), self._label, weights)
         else:
             with uninterrupted():
                 self._whole(x[None], np.array([y]), None if weight == 1 else np.array([weight]))
@@ -357,7 +333,7 @@ class ExpertsLearner(OnlineLearner):
     ) -> Trace:
         if self._experts is None:
             return super()._step(X, y, known, weight)
-        rows = self.pre.fold(X, y >= 0) if self.pre.steps else X
+        rows = self.pre.fold(X, y >= 0)
         seen = self.seen
         looks = (
             seen % evidence.EVERY + len(y) >= evidence.EVERY
@@ -373,7 +349,7 @@ class ExpertsLearner(OnlineLearner):
         """Rows in their spaces by our own heads and Hedge; frozen experts score many rows sooner by a product each."""
         F, out = self._room(len(y), known)
         self._score(Z, F, 0 if len(y) < kernels.experts.FEW else self.plan.frozen)
-        kernels.experts.step(*self._experts, kernels.EVEN, self.target.totals, F, out, Z, y, weight)
+        kernels.experts.step(*self._experts, F, out, Z, y, weight)
         N = len(self.W)
         return Trace(out[:, N:], out[:, :N], F[:, :, :known].argmax(axis=2))
 
@@ -635,7 +611,7 @@ def _add_projections(
     """All A side by side (m x n x d, zero columns where a source allowed fewer)."""
     if all(p.A is None for p in projections) and not refreshes:
         return
-    m = len(state["target.total"])
+    m = state["target.totals"].shape[1]
     mats = [np.eye(m) if p.A is None else p.A for p in projections]
     A = np.zeros((m, len(mats), max(a.shape[1] for a in mats)), dtype=dtype)
     for i, a in enumerate(mats):

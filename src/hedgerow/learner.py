@@ -23,14 +23,7 @@ import numpy as np
 from hedgerow import coverage as coverages
 from hedgerow import drift as evidence
 from hedgerow.core.arrays import LARGEST, Array, Matrix, rows_from
-from hedgerow.core.constants import DOUBLE as DOUBLE
-from hedgerow.core.constants import FLOAT as FLOAT
-from hedgerow.core.constants import MOST as MOST
-from hedgerow.core.constants import ROUNDED as ROUNDED
-from hedgerow.core.constants import SHORT as SHORT
-from hedgerow.core.constants import SINGLE as SINGLE
-from hedgerow.core.constants import SUM, TYPES, Constants
-from hedgerow.core.constants import WHOLE as WHOLE
+from hedgerow.core.constants import DOUBLE, FLOAT, MOST, SUM, TYPES, WHOLE, Constants
 from hedgerow.core.constants import Spec as Spec
 from hedgerow.core.errors import HedgerowError, InputError, unknown
 from hedgerow.core.interrupts import uninterrupted
@@ -64,21 +57,13 @@ class Trace(NamedTuple):
         return np.asarray((answers != y[:, None])[y >= 0])
 
 
-class Prediction:
-    """One row's prediction: its class, the combined scores (K), who is trusted (N), and what each expert says (N)."""
+class Prediction(NamedTuple):
+    """One row's prediction: its class, the combined scores (K), who is trusted (N), and what each expert names (N)."""
 
-    __slots__ = ("_expert_scores", "code", "scores", "weights")
-
-    def __init__(self, code: int, scores: Array, weights: Array, expert_scores: Array) -> None:
-        self.code = code
-        self.scores = scores
-        self.weights = weights
-        self._expert_scores = expert_scores
-
-    @property
-    def votes(self) -> Array:
-        """The class that each expert names for itself."""
-        return np.asarray(self._expert_scores.argmax(axis=1))
+    code: int
+    scores: Array
+    weights: Array
+    votes: Array
 
 
 Result = TypeVar("Result")
@@ -267,14 +252,14 @@ class OnlineLearner(Learner):
         """One sparse row (1 x m)."""
         F = self.expert_scores(X)[0]
         scores = self.scores(X)[0]
-        return Prediction(int(scores.argmax()), scores, self.weights, F)
+        return Prediction(int(scores.argmax()), scores, self.weights, F.argmax(axis=1))
 
     # -- what is known ------------------------------------------------------------------------------------------
 
     @property
     def n_classes(self) -> int:
         """K, the classes met so far."""
-        return len(self.state["target.class_counts"])
+        return len(self.state["target.counts"]) - 1
 
     @property
     def target_only(self) -> int:
@@ -311,7 +296,7 @@ class OnlineLearner(Learner):
     @property
     def n_sources(self) -> int:
         """How many sources it was fitted on."""
-        return len(self.constants["source.count"])
+        return len(self.constants["source.counts"])
 
     def source(self, i: int) -> Moments:
         """Moments of source i, in the input space of its alignment; of classes met later it has no instance."""
@@ -547,7 +532,11 @@ def _check(
     if array.ndim != len(spec.shape):
         raise InputError(f"{name!r} has {array.ndim} dimensions, not {len(spec.shape)}")
     for have, want in zip(array.shape, spec.shape, strict=True):
-        expected = sizes.setdefault(want, have) if isinstance(want, str) else want
+        expected = want
+        if isinstance(want, str):
+            letter = want.removeprefix("1+")
+            more = int(letter != want)
+            expected = sizes.setdefault(letter, have - more) + more
         if have != expected:
             raise InputError(f"{name!r} has the shape {array.shape}, where {want} is {expected}")
     if array.dtype not in TYPES[spec.kind]:
@@ -576,16 +565,12 @@ COUNTERS = {
 def common(steps: tuple[str, ...], experts: int) -> tuple[dict[str, Spec], dict[str, Spec]]:
     """What every learner has: moments of sources and target, running statistics of the preprocessing, counters."""
     constants = {
-        "source.count": Spec(("n", 1), low=0),
-        "source.total": Spec(("n", "m"), low=-SUM, high=SUM),
-        "source.class_counts": Spec(("n", "K0"), low=0),
-        "source.class_totals": Spec(("n", "K0", "m"), low=-SUM, high=SUM),
+        "source.counts": Spec(("n", "1+K0"), low=0),
+        "source.totals": Spec(("n", "1+K0", "m"), low=-SUM, high=SUM),
     }
     state = {
-        "target.count": Spec((1,), low=0),
-        "target.total": Spec(("m",), low=-SUM, high=SUM),
-        "target.class_counts": Spec(("K",), low=0),
-        "target.class_totals": Spec(("K", "m"), low=-SUM, high=SUM),
+        "target.counts": Spec(("1+K",), low=0),
+        "target.totals": Spec(("1+K", "m"), low=-SUM, high=SUM),
         "expert_mistakes": Spec((experts,), WHOLE, 0, MOST),
         **COUNTERS,
         **evidence.specs(2 + experts),

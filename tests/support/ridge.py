@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.kernels.ridge import LONGEST, Mixture, learn_row, mix_row, mixing_room
-from hedgerow.ridge import mixture
 
 NEVER = np.inf  # noise of a row that is predicted and not learned
 
@@ -58,5 +57,5 @@ def mix(state, F, y, known=None):
     weights = np.empty((len(F), F.shape[1] + 1))
     for f, label, p, w in zip(np.ascontiguousarray(F), y, P, weights, strict=True):
         work = np.empty(mixing_room(*f.shape))
-        mix_row(Mixture(*mixture.parts(state)), f, int(label), p, w, work)
+        mix_row(Mixture(*state.values()), f, int(label), p, w, work)
     return P, weights

@@ -71,7 +71,7 @@ def test_source_classifiers_and_means(golden, fitted):
         np.testing.assert_allclose(learner.W[i] * signs, golden["Wsrc"][i], atol=1e-8, rtol=0)
         np.testing.assert_allclose(learner.source(i).mean, golden["MEAN_Xs"][i], atol=1e-12)
         np.testing.assert_allclose(learner.source(i).class_means, golden["MEAN_ks"][i], atol=1e-12)
-    target = learner.state["target.total"] / learner.state["target.count"]
+    target = learner.target.mean
     np.testing.assert_allclose(target, golden["MEAN_Xt"][0], atol=1e-12)
 
 

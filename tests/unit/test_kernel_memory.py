@@ -55,7 +55,7 @@ def newton(f, K):
 
 
 def mixed(heads, K):
-    mix = ridge.Mixture(*mixture.parts(mixture.initial(heads, K)))
+    mix = ridge.Mixture(*mixture.initial(heads, K).values())
     work = np.zeros(ridge.mixing_room(heads, K))
     return [*mix, rng.normal(size=(heads, K)), 1, np.zeros(K), np.zeros(heads + 1), work]
 
@@ -113,10 +113,6 @@ def rows_dots(X, L, out):
     rows.rows_dots(X, len(X), L, out)
 
 
-def fold(P, M, G, E):
-    rows.fold(P, M, G, E, len(G))
-
-
 CASES = {
     f"{loop.__name__} {d}": (loop, make(d))
     for d in (3, 4, 7, 16, 33)
@@ -130,15 +126,6 @@ CASES = {
             lambda d: [rng.normal(size=(3, d)), rng.normal(size=(d, 5)), np.zeros((3, 5))],
         ),
         (rows_dots, lambda d: [rng.normal(size=(3, d)), rng.normal(size=(5, d)), np.zeros((3, 5))]),
-        (
-            fold,
-            lambda d: [
-                square(d),
-                np.zeros((d, 2)),
-                rng.normal(size=(7, d)),
-                rng.normal(size=(7, 2)),
-            ],
-        ),
         (rows.row_product, lambda d: [rng.normal(size=d), rng.normal(size=(d, 5)), np.zeros(5)]),
         (rows.product_row, lambda d: [rng.normal(size=(5, d)), rng.normal(size=d), np.zeros(5)]),
         (arow, spread),

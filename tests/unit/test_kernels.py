@@ -172,9 +172,7 @@ def test_ties_of_experts_go_to_the_lowest_class():
         )
         F = np.empty((2, 1, 3))
         out = np.empty((2, 4))
-        named = experts.step(
-            W, S, u, *learned, np.zeros(4), np.zeros((4, 2)), F, out, Z, np.full(2, -1), EVEN
-        )
+        named = experts.step(W, S, u, *learned, F, out, Z, np.full(2, -1), EVEN)
         assert (
             [named] * 2
             == F.argmax(axis=2).ravel().tolist()
@@ -231,9 +229,8 @@ def test_the_step_of_experts_is_its_parts(rule, seed, beta, combination, weighte
     G[:, first:] = np.nan
     for part in (slice(0, cut), slice(cut, B)):
         some = weight[part] if weighted else EVEN
-        experts.step(
-            *heads, u, loss, tally, counts, totals, G[part], out[part], Z[part], y[part], some
-        )
+        experts.step(*heads, u, loss, tally, G[part], out[part], Z[part], y[part], some)
+        experts.add_moments(np.ascontiguousarray(Z[part, 0]), y[part], some, counts, totals)
     trace = Trace(out[:, N:], out[:, :N], G.argmax(axis=2))
     for got, wanted in zip(
         trace, (expected.scores, expected.weights, expected.expert_predictions), strict=True

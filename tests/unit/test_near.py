@@ -56,7 +56,7 @@ def test_any_cut_into_blocks_gives_the_same_scores(seed, B, room, sources):
     a, b = (clf.learner_.expert_scores(task.X)[:, local(clf)] for clf in (one, many))
     np.testing.assert_array_equal(a, b)
     state, other = (clf.learner_.stored() for clf in (one, many))
-    assert len(state["near.y"]) == min(room, one.seen_)
+    assert len(state["labels"]) == min(room, one.seen_)
     for name in state:
         np.testing.assert_array_equal(state[name], other[name], err_msg=name)
 
@@ -78,7 +78,7 @@ def test_scores_are_the_share_of_each_class_in_the_votes(rng):
         return np.exp(g * (rows.astype(float) @ q / SCALE**2 - 1))
 
     votes = fixed["near.weight"] * vote(fixed["near.rows"].T)
-    past = np.bincount(kept["near.y"], vote(kept["near.rows"]), K)
+    past = np.bincount(kept["labels"], vote(kept["rows"]), K)
     own = [
         np.bincount(fixed["near.y"][a:b], votes[a:b], K) for a, b in pairwise(fixed["near.starts"])
     ]
@@ -142,7 +142,7 @@ def test_a_stream_without_end_takes_no_more_memory():
     for _ in range(4):
         clf.partial_fit(task.X, y)
     state = clf.learner_.stored()
-    assert len(state["near.y"]) == TARGET_ROWS
+    assert len(state["labels"]) == TARGET_ROWS
     pooled = [name for name in state if name.endswith(".labels")]
     assert pooled
     assert all(len(state[name]) <= POOL for name in pooled)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.laws import fitted, law, make_task, seeds
 from support.ridge import mix
 
-from hedgerow.kernels.rows import fold, rows_dots, rows_times, symmetric_rows
+from hedgerow.kernels.rows import rows_dots, rows_times, symmetric_rows
 from hedgerow.ridge import mixture
 from hedgerow.ridge.plain import PlainLearner, centred, mix_row
 
@@ -63,20 +63,6 @@ def test_compiled_products_are_their_twins_and_a_row_gets_what_it_gets_alone(see
         alone = np.zeros((1, d + q + 3))
         run(Z[:1], alone)
         np.testing.assert_array_equal(alone[0, columns], out[0, columns], err_msg=name)
-
-
-@given(seeds, st.integers(1, 23), st.integers(0, 9))
-@law(25)
-def test_the_compiled_fold_is_its_twin(seed, d, n):
-    rng = np.random.default_rng(seed)
-    P = rng.normal(size=(d, d))
-    M = rng.normal(size=(d, 3))
-    G = rng.normal(size=(9, d))
-    E = rng.normal(size=(9, 3))
-    expected = np.triu(P - G[:n].T @ G[:n]), M + G[:n].T @ E[:n]
-    fold(P, M, G, E, n)
-    np.testing.assert_allclose(np.triu(P), expected[0], atol=1e-12)
-    np.testing.assert_allclose(M, expected[1], atol=1e-12)
 
 
 def test_a_stack_that_forgets_follows_a_change():

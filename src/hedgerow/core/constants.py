@@ -41,7 +41,9 @@ RULES = {"perceptron": PERCEPTRON, "pa": PA, "pa1": PA1, "pa2": PA2, "pa1-printe
 
 @dataclass(frozen=True)
 class Spec:
-    """Shape, type and range of one array; `high` may be a letter: whole numbers below that dimension."""
+    """Shape, type and range of one array. A dimension may be a letter, or one more than it is ("1+K"); so may `high`:
+    whole numbers below that dimension.
+    """
 
     shape: tuple[int | str, ...]
     kind: str = DOUBLE

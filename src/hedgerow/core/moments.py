@@ -10,7 +10,6 @@ import numpy as np
 from hedgerow.core.arrays import Array, Matrix, dense, is_sparse
 from hedgerow.core.errors import InputError, unknown
 
-NAMES = ("count", "total", "class_counts", "class_totals")  # of the arrays in a model
 UNSEEN = ("zero", "skip", "shrink")  # what becomes of the gap of a class that the target lacks
 KAPPA = 5.0  # instances a class must have before `unseen="shrink"` trusts half of its gap
 
@@ -121,13 +120,12 @@ class Moments:
 
     def arrays(self, prefix: str) -> dict[str, Array]:
         """The moments as named arrays (views: what is added is seen in them)."""
-        return {f"{prefix}.{name}": getattr(self, name) for name in NAMES}
+        return {f"{prefix}.counts": self.counts, f"{prefix}.totals": self.totals}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, Array], prefix: str) -> Moments:
         """The inverse of `arrays`: a copy."""
-        count, total, class_counts, class_totals = (arrays[f"{prefix}.{name}"] for name in NAMES)
-        return cls(np.append(count, class_counts), np.vstack([total, class_totals]))
+        return cls(arrays[f"{prefix}.counts"].copy(), arrays[f"{prefix}.totals"].copy())
 
 
 def or_one(counts: Array) -> Array:

@@ -53,8 +53,8 @@ def _walk(record: type[Any], prefix: str) -> Iterator[tuple[str, Spec, str]]:
             yield from _walk(found, f"{prefix}{name}.")
 
 
-def specs(record: type[Any], prefix: str = "", **sizes: int) -> dict[str, Spec]:
-    """The spec of each array by its name in a model; letters among `sizes` become these numbers.
+def specs(record: type[Any], prefix: str = "", **sizes: int | str) -> dict[str, Spec]:
+    """The spec of each array by its name in a model; letters among `sizes` become these numbers or letters.
 
     >>> from typing import NamedTuple
     >>> class Sums(NamedTuple):

@@ -90,7 +90,7 @@ def bytes_of(clf: Model) -> int:
         return total
     numbers = sum(space.dim * (space.dim + space.targets.width) for space in learner.spaces)
     leaves = 0 if learner.trees is None else learner.trees.counts.nbytes
-    return total + 8 * numbers + learner.kept_bytes + leaves
+    return total + 8 * numbers + leaves
 
 
 def _bytes_of_rows(rows: Rows) -> int:

@@ -311,17 +311,15 @@ def move(C: Array, D: Array, share: Array, mu: float, classes: Array, P: Array, 
 
 @compiled
 def step(
-    W: Array, S: Array, u: Array, numbers: Array, tally: Array, counts: Array, totals: Array, F: Array, out: Array,
-    Z: Array, y: Array, weight: Array,
+    W: Array, S: Array, u: Array, numbers: Array, tally: Array, F: Array, out: Array, Z: Array, y: Array, weight: Array
 ) -> int:  # fmt: skip
     """A block of rows in their spaces Z (B x n x d): scores, Hedge over the experts' mistakes, heads, counters.
 
     W, S and u are those of `Heads`; `numbers` the losses of each expert, then of the mixture (N + 1), the rule and its
     C, Hedge's beta (0: anytime) and whether experts vote; `tally` labels, mistakes, each expert's mistakes (2 + N) and
-    each expert's space. Labels change these, and `counts` (1 + K) and `totals` (1 + K x m), the target's rows and their
-    sum, then those of each class, which the rows of the first space join unless `counts` is empty. Filled in are F
-    (B x N x K), where from `FEW` rows on those of frozen experts are known, and `out`: the weights (B x N, Eq. 8 and
-    9), then the combined scores (Eq. 6) of the first classes. Returned is the class predicted for the last row.
+    each expert's space. Labels change these. Filled in are F (B x N x K), where from `FEW` rows on those of frozen
+    experts are known, and `out`: the weights (B x N, Eq. 8 and 9), then the combined scores (Eq. 6) of the first
+    classes. Returned is the class predicted for the last row.
 
     The arguments are few, and in no tuple: for a single row their number is what takes the time.
     """
@@ -358,6 +356,4 @@ def step(
         if y[t] >= 0:
             tally[0] += 1
             tally[1] += named != y[t]
-    if len(counts):
-        add_moments(Z[:, 0], y, weight, counts, totals)
     return named

@@ -82,29 +82,26 @@ class Mixture(NamedTuple):
     ]
 
 
-class Tally(NamedTuple):
-    """What a model counts beside what it learns; records of many targets leave it out (`one`, t and T are 0)."""
+class Target(NamedTuple):
+    """Moments of the target (`core/moments.py`)."""
 
     counts: Annotated[
         Array, Spec(("T",), low=0), "weight of the labelled rows, then of those of each class"
     ]
     totals: Annotated[Array, Spec(("T", "t"), low=-SUM, high=SUM), "sums of them"]
-    seen: Annotated[Array, Spec(("one",), WHOLE, 0, COUNT), "labels"]
-    mistakes: Annotated[Array, Spec(("one",), WHOLE, 0, COUNT), "mistakes of the prediction"]
-    expert_mistakes: Annotated[
-        Array, Spec(("tallied",), WHOLE, 0, COUNT), "mistakes of each head, and of pi"
-    ]
-    mixture_loss: Annotated[Array, Spec(("one",), low=0), "log-loss of the prediction"]
 
 
 class Record(NamedTuple):
     """What a target has learned beside P and M, in one stretch of memory.
 
-    G, E: pending rows of all regressions, space after space, as many places in each.
+    G, E: pending rows of all regressions, space after space, as many places in each. From `target` on: what a model
+    counts beside what it learns; records of many targets leave it out (`one`, t and T are 0).
     """
 
     counters: Annotated[
-        Array, Spec((5,), WHOLE, 0), "rows kept, place of the next, labels, pending rows, rows"
+        Array,
+        Spec((5,), WHOLE, 0, COUNT),
+        "rows kept, place of the next, labels, pending rows, rows",
     ]
     running: Annotated[Array, Spec(("running",)), "statistics of the preprocessing"]
     mix: Mixture
@@ -116,7 +113,13 @@ class Record(NamedTuple):
         Array, Spec(("room", "W"), SHORT, -SCALE, SCALE), "kept rows as local heads compare them"
     ]
     leaves: Annotated[Array, Spec(("leaved", "trees"), SHORT), "where they fall in the forest"]
-    tally: Tally
+    target: Target
+    seen: Annotated[Array, Spec(("one",), WHOLE, 0, COUNT), "labels"]
+    mistakes: Annotated[Array, Spec(("one",), WHOLE, 0, COUNT), "mistakes of the prediction"]
+    expert_mistakes: Annotated[
+        Array, Spec(("tallied",), WHOLE, 0, COUNT), "mistakes of each head, and of pi"
+    ]
+    mixture_loss: Annotated[Array, Spec(("one",), low=0), "log-loss of the prediction"]
 
 
 # the places of a record's parts in `at`, in the order of the fields above
@@ -833,15 +836,15 @@ def record_of(s: Array, at: Array, compared: int, trees: int) -> Record:
         s[at[CURVES] : at[COUNTS]].reshape((2, f, f)), s[at[COUNTS] : at[ORDER]],
         s[at[ORDER] : at[CLASSES]],
     )  # fmt: skip
-    tally = Tally(
-        s[at[TALLIED] : at[TOTALS]], s[at[TOTALS] : at[SEEN]].reshape((tallied, columns)),
-        s[at[SEEN] : at[MISTAKES]].view(np.int64), s[at[MISTAKES] : at[EXPERTS]].view(np.int64),
-        s[at[EXPERTS] : at[MIXTURE_LOSS]].view(np.int64), s[at[MIXTURE_LOSS] : at[END]],
-    )  # fmt: skip
+    target = Target(
+        s[at[TALLIED] : at[TOTALS]], s[at[TOTALS] : at[SEEN]].reshape((tallied, columns))
+    )
     return Record(
         s[: at[RUNNING]].view(np.int64), s[at[RUNNING] : at[LOSS]], mix, s[at[CLASSES] : at[WEIGHTS]].view(np.int64),
         s[at[WEIGHTS] : at[G]], s[at[G] : at[E]], s[at[E] : at[COMPARED]],
-        rows[: room * compared].reshape((room, compared)), leaves[: leaved * trees].reshape((leaved, trees)), tally,
+        rows[: room * compared].reshape((room, compared)), leaves[: leaved * trees].reshape((leaved, trees)), target,
+        s[at[SEEN] : at[MISTAKES]].view(np.int64), s[at[MISTAKES] : at[EXPERTS]].view(np.int64),
+        s[at[EXPERTS] : at[MIXTURE_LOSS]].view(np.int64), s[at[MIXTURE_LOSS] : at[END]],
     )  # fmt: skip
 
 
@@ -865,17 +868,17 @@ def _count(
     record: Record, x: Array, y: int, weight: float, votes: Array, named: int, loss: float
 ) -> None:
     """A label in what a model counts."""
-    tally = record.tally
-    tally.counts[0] += weight
-    tally.counts[1 + y] += weight
-    for j in range(tally.totals.shape[1]):
-        tally.totals[0, j] += weight * x[j]
-        tally.totals[1 + y, j] += weight * x[j]
-    tally.seen[0] += 1
-    tally.mistakes[0] += named != y
+    target = record.target
+    target.counts[0] += weight
+    target.counts[1 + y] += weight
+    for j in range(target.totals.shape[1]):
+        target.totals[0, j] += weight * x[j]
+        target.totals[1 + y, j] += weight * x[j]
+    record.seen[0] += 1
+    record.mistakes[0] += named != y
     for h in range(len(votes)):
-        tally.expert_mistakes[h] += votes[h] != y
-    tally.mixture_loss[0] += loss
+        record.expert_mistakes[h] += votes[h] != y
+    record.mixture_loss[0] += loss
 
 
 @compiled
@@ -934,10 +937,10 @@ def _row(
     out.named[t] = best(said)
     if y >= 0:
         count_repeat(record.mix, last, y)
-        if len(record.tally.seen):
+        if len(record.seen):
             _count(record, work.rows[b], y, weight, votes, out.named[t], loss)
         _learn(fit, base, record, work, b, y, weight)
-        if not len(record.tally.seen) and record.counters[LABELS] % FADE == 0:
+        if not len(record.seen) and record.counters[LABELS] % FADE == 0:
             _fade(fit, record)
 
 

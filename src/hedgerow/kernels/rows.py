@@ -235,67 +235,6 @@ def _four_rows(P: Array, i: int, x: Array, y: Array) -> None:
 
 
 @compiled(fastmath=SUMS)
-def fold(P: Array, M: Array, G: Array, E: Array, n: int) -> None:
-    """The first n pending rows go into P (its upper triangle) and M: P -= G' G, M += G' E; four of them at a time."""
-    d = len(P)
-    for k in range(0, n, 4):
-        if k + 4 <= n:
-            for i in range(0, d, 4):
-                _fold_four(P, G, i, k)
-        for i in range(d):
-            m = M[i]
-            for r in range(k, min(k + 4, n)):
-                a = G[r, i]
-                g = G[r]
-                e = E[r]
-                for j in range(i, min(i // 4 * 4 + 4, d) if k + 4 <= n else d):
-                    P[i, j] -= a * g[j]
-                for j in range(len(m)):
-                    m[j] += a * e[j]
-
-
-@compiled(fastmath=SUMS)
-def _fold_four(P: Array, G: Array, i: int, k: int) -> None:
-    """P -= G' G by rows k to k + 3 of G, in rows i to i + 3 of P right of these columns."""
-    begin = i + 4
-    if begin >= len(P):
-        return
-    g0 = G[k, begin:]
-    g1 = G[k + 1, begin:]
-    g2 = G[k + 2, begin:]
-    g3 = G[k + 3, begin:]
-    p0 = P[i, begin:]
-    p1 = P[i + 1, begin:]
-    p2 = P[i + 2, begin:]
-    p3 = P[i + 3, begin:]
-    a0 = G[k, i]
-    a1 = G[k + 1, i]
-    a2 = G[k + 2, i]
-    a3 = G[k + 3, i]
-    b0 = G[k, i + 1]
-    b1 = G[k + 1, i + 1]
-    b2 = G[k + 2, i + 1]
-    b3 = G[k + 3, i + 1]
-    c0 = G[k, i + 2]
-    c1 = G[k + 1, i + 2]
-    c2 = G[k + 2, i + 2]
-    c3 = G[k + 3, i + 2]
-    e0 = G[k, i + 3]
-    e1 = G[k + 1, i + 3]
-    e2 = G[k + 2, i + 3]
-    e3 = G[k + 3, i + 3]
-    for j in range(len(p0)):
-        r = g0[j]
-        s = g1[j]
-        t = g2[j]
-        u = g3[j]
-        p0[j] -= a0 * r + a1 * s + a2 * t + a3 * u
-        p1[j] -= b0 * r + b1 * s + b2 * t + b3 * u
-        p2[j] -= c0 * r + c1 * s + c2 * t + c3 * u
-        p3[j] -= e0 * r + e1 * s + e2 * t + e3 * u
-
-
-@compiled(fastmath=SUMS)
 def to_unit(z: Array) -> None:
     """A row over its length, in place; a zero row stays zero. Gaps count as its other numbers do on average."""
     square = 0.0

@@ -136,9 +136,7 @@ def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
     made, state = _with_priors(wanted, training, about, each, own, constants)
     near: list[NearSettings] = []
     if NEAR in spaces and rows:
-        settings, kept_rows = _local(made, training, about, constants)
-        near.append(settings)
-        state |= kept_rows
+        near.append(_local(made, training, about, constants))
     trees: tuple[str, ...] = ()
     spans = spans_of(training)
     if near and wants_trees(training.options.trees, training.given, spans, K):
@@ -160,11 +158,9 @@ def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
         training.warmup if training.options.reading.target_mean == "warmup" else training.warmup[:0]
     )
     of_sources, counters = bookkeeping(about.moments, known, K, len(plan.heads) + 1)
-    of_sources["source.class_totals"] = single(of_sources["source.class_totals"])
+    of_sources["source.totals"] = single(of_sources["source.totals"])
     fixed, running = training.pre.arrays()
-    state |= (
-        counters | mixture.initial(len(plan.heads), K) | running | {"rows": np.zeros(1, np.int64)}
-    )
+    state |= counters | mixture.initial(len(plan.heads), K) | running
     # one memory layout, so that a model that was saved and loaded computes the same to the last bit
     state = {name: np.ascontiguousarray(array) for name, array in state.items()}
     return Built(RidgeLearner(plan, Constants(constants | of_sources | fixed), state), [])
@@ -216,8 +212,8 @@ def _head_names(sources: Sequence[str]) -> list[str]:
 
 def _local(
     spaces: Sequence[Wanted], training: Training, about: _Input, constants: State
-) -> tuple[NearSettings, State]:
-    """The local heads; their state, and their constants into `constants`."""
+) -> NearSettings:
+    """The local heads; their constants into `constants`."""
     features = about.rows[0].width
     cap = source_rows_for(features)
     rng = np.random.default_rng(training.options.seed)
@@ -240,13 +236,7 @@ def _local(
         "near.starts": np.searchsorted(domains[kept], np.arange(len(X) + 1)),
         "near.weight": weight,
     }
-    state: State = {
-        "near.rows": np.zeros((0, rows.shape[1]), np.int16),
-        "near.y": np.zeros(0, np.int64),
-        "near.weight": np.zeros(0),
-        "near.at": np.zeros(1, np.int64),
-    }
-    return NearSettings(NEAR, of, SHARPNESS, tuple(_head_names(training.names))), state
+    return NearSettings(NEAR, of, SHARPNESS, tuple(_head_names(training.names)))
 
 
 def _sampling(sources: Sequence[SourceRows], kept: int | None, trees: bool) -> str:

@@ -32,6 +32,9 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 | `near.starts`                 | sources + 1   | where those of each source start                                  |
 | `trees.*`                     | ..            | `kernels/trees.py`                                                |
 
+The state: `Record` of `kernels/ridge.py`, of which a model has the rows that are kept and the statistics `pre.i.*` by
+name; what every learner has (`learner.common`); and
+
 | state                         | shape         | what it is                                                        |
 |-------------------------------|---------------|-------------------------------------------------------------------|
 | `space.i.P`, `M`, `U`         | as the priors | regression and pool, once they have left their prior              |
@@ -40,12 +43,7 @@ The arrays of our own learner. Letters: d_i dimensions of space i, q_i weights o
 | `space.i.at`                  | 2             | whose turn it is in the pool, and who came first                  |
 | `space.i.waiting`             | rows x d      | rows without a label that join the pool at its next turn          |
 | `space.i.bias`                | h x K         | what makes the pool's labels balanced                             |
-| `near.y`, `weight`, `rows`    | r x ..        | kept rows of the target                                           |
-| `near.at`                     | 1             | the place of the next one                                         |
 | `trees.at`, `n`               | counted       | leaves and classes with labels of the target, and how many        |
-| `rows`                        | 1             | rows learned so far, with a label or without                      |
-| `mix.*`                       | ..            | `ridge/mixture.py`                                                |
-| `target.*`, `pre.i.*`, counters | ..          | as every learner                                                  |
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ from hedgerow.core.records import Stretch
 from hedgerow.kernels import FADE, NOW, PENDING, TURN
 from hedgerow.learner import OnlineLearner, Prediction, State, Trace, prefixed, under
 from hedgerow.ridge import mixture
-from hedgerow.ridge.plan import FREQUENCIES, RidgePlan
+from hedgerow.ridge.plan import FREQUENCIES, INTERNAL, RidgePlan
 from hedgerow.ridge.space import Space
 from hedgerow.ridge.trees import TreeHeads
 
@@ -74,22 +72,6 @@ if TYPE_CHECKING:
     from hedgerow.kernels.ridge import Base, Fit, Outcome, Work
 
 FIRST_ROOM = 16  # places for kept rows of the target at first; they double
-TALLY = ("seen", "mistakes", "expert_mistakes", "mixture_loss")
-
-
-class Voted(Prediction):
-    """A prediction with the votes that came with it."""
-
-    __slots__ = ("_votes",)
-
-    def __init__(self, code: int, scores: Array, weights: Array, votes: Array) -> None:
-        super().__init__(code, scores, weights, votes)
-        self._votes = votes
-
-    @property
-    def votes(self) -> Array:
-        """The class that each expert names for itself."""
-        return self._votes
 
 
 class RidgeLearner(OnlineLearner):
@@ -107,8 +89,8 @@ class RidgeLearner(OnlineLearner):
     learns_unlabelled = True
 
     def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
-        """The spaces and the local heads take their arrays over; `stored` gives them back."""
-        parts = ("space.", "near.", "trees.")
+        """The spaces and the trees take their arrays over; `stored` gives them back."""
+        parts = ("space.", "trees.")
         super().__init__(
             plan, constants, {n: array for n, array in state.items() if not n.startswith(parts)}
         )
@@ -126,55 +108,31 @@ class RidgeLearner(OnlineLearner):
             fixed = under("trees.", constants, constants.for_kernels)
             self.trees = TreeHeads(fixed, under("trees.", state), K)
         self._steps, self._shared, self._running = self.pre.numbered(self.width)
-        near = under("near.", state)
-        kept = len(near.get("y", ()))
-        self._lay_out(max(kept, min(FIRST_ROOM, plan.kept)))
-        self._record["counters"][:] = kept, near.get("at", [0])[0], 0, 0, state["rows"][0]
-        if near:
-            self._record["labels"][:kept] = near["y"]
-            self._record["weights"][:kept] = near["weight"]
-            self._record["rows"][:kept] = near["rows"]
+        self._lay_out(max(len(state.get("labels", ())), min(FIRST_ROOM, plan.kept)))
         for regression, own in zip(regressions, of_spaces, strict=True):
             if "G" in own:
-                self._record["counters"][PENDING_ROWS] = n = len(own["G"])
-                regression.G[:n] = own["G"]
-                regression.E[:n] = own["E"]
-        self._diagonals()
+                regression.G[: len(own["G"])] = own["G"]
+                regression.E[: len(own["E"])] = own["E"]
         self._left = (
             0  # rows that certainly end no part: none of them calls for anything but the step
         )
         self._work: Work | None = None
 
-    def _diagonals(self) -> None:
-        """Diagonals and sizes of all covariances side by side, as compiled loops take them."""
-        self._diagonal = np.empty(self.D)
-        self._sizes = np.empty((len(self.spaces), 2))
-        begin = 0
-        for i, space in enumerate(self.spaces):
-            regression = space.regression
-            regression.diagonal = self._diagonal[begin : begin + space.dim]
-            regression.top = self._sizes[i, :1]
-            regression.reach = self._sizes[i, 1:]
-            regression.measure()
-            begin += space.dim
-
     # -- the record ---------------------------------------------------------------------------------------------
 
     def sizes(self, room: int, places: int, leaved: int, *, tally: bool) -> dict[str, int]:
         """The sizes of a record with room for so many kept rows, pending rows, and rows with leaves."""
-        heads = len(self.plan.heads)
         own = int(tally)
-        return {
-            "running": sum(map(len, self._running.values())), "experts": len(self.state["mix.loss"]),
-            "features": heads + 2, "K": self.n_classes, "room": room, "places": places, "D": self.D, "Q": self.Q,
-            "W": self.compared, "leaved": leaved, "trees": self.leaves, "one": own, "t": own * self.width,
-            "T": own * (1 + self.n_classes), "tallied": own * (heads + 1),
+        return self.plan.sizes | {
+            "running": sum(map(len, self._running.values())), "K": self.n_classes, "room": room, "places": places,
+            "D": self.D, "Q": self.Q, "W": self.compared, "leaved": leaved, "trees": self.leaves, "one": own,
+            "t": own * self.width, "T": own * (1 + self.n_classes), "tallied": own * (len(self.plan.heads) + 1),
         }  # fmt: skip
 
     @property
     def width(self) -> int:
         """Numbers of a row."""
-        return len(self.state["target.total"])
+        return int(self.target.totals.shape[1])
 
     @property
     def compared(self) -> int:
@@ -187,52 +145,39 @@ class RidgeLearner(OnlineLearner):
         return 0 if self.trees is None else self.trees.size
 
     def _lay_out(self, room: int) -> None:
-        """The record anew, with this room for kept rows; what the old one had is copied, the state has its views."""
+        """The record anew, with this room for kept rows: it takes over what the state has, which has its views then."""
         from hedgerow.kernels.ridge import Record
 
-        before = self.__dict__.get("_record")
         stretch = Stretch(Record, **self.sizes(room, PENDING, 0, tally=True))
         self._memory = np.zeros((1, stretch.size))
         self._at = stretch.at
-        self._record = views = stretch.views(self._memory[0])
+        views = stretch.views(self._memory[0])
+        ends = np.cumsum([len(array) for array in self._running.values()])
+        running = dict(zip(self._running, np.split(views["running"], ends), strict=False))
         state = self.state
-        running = dict(
-            zip(
-                self._running,
-                np.split(views["running"], np.cumsum([len(a) for a in self._running.values()])),
-                strict=False,
-            )
-        )
-        named = {f"mix.{name}": views[f"mix.{name}"] for name in mixture.PARTS}
-        named |= {name: views[f"tally.{name}"] for name in TALLY} | running
-        for name, view in named.items():
-            view[...] = state[name]
-        state |= named
+        views |= running
+        for name in views.keys() & state.keys():
+            views[name][: len(state[name])] = state[name]
+        state |= views
         self.pre.follow(running)
-        target = Moments(views["tally.counts"], views["tally.totals"])
-        target.counts[:] = self.target.counts
-        target.totals[:] = self.target.totals
-        self.target = target
-        state |= target.arrays("target")
-        if before is not None:
-            views["counters"][:] = before["counters"]
-            for name in ("labels", "weights", "rows"):
-                views[name][: len(before[name])] = before[name]
-        state["rows"] = views["counters"][ROWS:]
+        self.target = Moments(views["target.counts"], views["target.totals"])
+        self._diagonal = np.empty(self.D)
+        self._sizes = np.empty((len(self.spaces), 2))
+        G = views["G"].ravel()
+        E = views["E"].ravel()
         d = q = 0
-        for space in self.spaces:
+        for space, sizes in zip(self.spaces, self._sizes, strict=True):
             regression = space.regression
-            old = regression.G, regression.E
-            width = regression.M.shape[1]
-            regression.G = (
-                views["G"].reshape(-1)[PENDING * d : PENDING * (d + space.dim)].reshape(PENDING, -1)
-            )
-            regression.E = (
-                views["E"].reshape(-1)[PENDING * q : PENDING * (q + width)].reshape(PENDING, -1)
-            )
-            regression.G[: len(old[0])], regression.E[: len(old[1])] = old
-            d += space.dim
-            q += width
+            d_end = d + space.dim
+            q_end = q + regression.M.shape[1]
+            regression.G = G[PENDING * d : PENDING * d_end].reshape(PENDING, -1)
+            regression.E = E[PENDING * q : PENDING * q_end].reshape(PENDING, -1)
+            regression.diagonal = self._diagonal[d:d_end]
+            regression.top = sizes[:1]
+            regression.reach = sizes[1:]
+            regression.measure()
+            d = d_end
+            q = q_end
 
     @property
     def first_numbers(self) -> Array:
@@ -244,13 +189,8 @@ class RidgeLearner(OnlineLearner):
         return numbers
 
     @property
-    def kept_bytes(self) -> int:
-        """Of kept rows, and of room for more."""
-        return self._memory.nbytes
-
-    @property
     def _pending(self) -> int:
-        return int(self._record["counters"][PENDING_ROWS])
+        return int(self.state["counters"][PENDING_ROWS])
 
     # -- what is said of it -------------------------------------------------------------------------------------
 
@@ -489,7 +429,7 @@ class RidgeLearner(OnlineLearner):
         X = x[None] if x.flags.behaved else x[None].copy()
         self._before[0] = NOW
         self._compiled(work, X, self._label, self._weight, self._before, self._learned[1], out)
-        return Voted(int(out.named[0]), out.probabilities[0], out.weights[0], out.votes[0])
+        return Prediction(int(out.named[0]), out.probabilities[0], out.weights[0], out.votes[0])
 
     # -- learning -----------------------------------------------------------------------------------------------
 
@@ -551,11 +491,12 @@ class RidgeLearner(OnlineLearner):
         """How many rows may come until something else may be due; room for them is made."""
         from hedgerow.kernels.ridge import PART
 
-        room = len(self._record["labels"])
-        kept = int(self._record["counters"][0])
+        room = len(self.state["labels"])
+        kept, *_, rows = self.state["counters"].tolist()
         if self.plan.near and kept == room < self.plan.kept:
             self._lay_out(min(2 * room, self.plan.kept))
-            room = len(self._record["labels"])
+            self._base = self.base()
+            room = len(self.state["labels"])
         ends = [
             PART,
             PENDING - self._pending,
@@ -563,7 +504,7 @@ class RidgeLearner(OnlineLearner):
             FADE - self.seen % FADE,
         ]
         if self._pools:
-            ends.append(TURN - int(self.state["rows"][0]) % TURN)
+            ends.append(TURN - rows % TURN)
         if self.plan.near and room < self.plan.kept:
             ends.append(room - kept)
         return min(ends)
@@ -587,8 +528,7 @@ class RidgeLearner(OnlineLearner):
 
     def _between(self, labelled: bool) -> None:
         """After a part, which may have had a label: folds, turns, what fades, and a look for drift."""
-        rows = int(self.state["rows"][0])
-        turn = bool(self._pools) and rows % TURN == 0
+        turn = bool(self._pools) and self.state["counters"][ROWS] % TURN == 0
         fade = labelled and self.seen % FADE == 0
         pending = self._pending
         if turn or fade or pending == PENDING:
@@ -599,7 +539,7 @@ class RidgeLearner(OnlineLearner):
                     space.pool.turn(space.regression, self.state["mix.counts"] - 1)
                 elif fade and space.settings.keep < 1:
                     space.fade()
-            self._record["counters"][PENDING_ROWS] = 0
+            self.state["counters"][PENDING_ROWS] = 0
             self._base = self.base()
         if labelled and self.seen % evidence.EVERY == 0:
             evidence.look(self.state, self._counts)
@@ -607,13 +547,12 @@ class RidgeLearner(OnlineLearner):
     def grow(self, n_classes: int) -> None:
         """New classes in every head; their frequency starts at a count of one, as that of all others did."""
         extra = n_classes - self.n_classes
-        self.state["mix.counts"] = np.concatenate([self.state["mix.counts"], np.ones(extra)])
-        super().grow(n_classes)
-        grown = [space.grow(extra, self._pending) for space in self.spaces]
-        state = self.state | self._named(grown)
         if self.trees is not None:
-            state |= prefixed("trees.", self.trees.grown(extra))
-        for name in ("fit", "_pools", "_record"):
+            self.trees.grow(extra)
+        state = self._stored([space.grow(extra, self._pending) for space in self.spaces])
+        state["mix.counts"] = np.append(state["mix.counts"], np.ones(extra))
+        state |= self.target.padded(n_classes).arrays("target")
+        for name in ("fit", "_pools"):
             self.__dict__.pop(name, None)
         self.__init__(self.plan, self.constants, state)  # type: ignore[misc]
 
@@ -624,30 +563,26 @@ class RidgeLearner(OnlineLearner):
 
         They stay pending: adding them to P and M earlier would give other last digits than going on.
         """
-        return self.state | self._named([space.arrays(self._pending) for space in self.spaces])
+        return self._stored([space.arrays(self._pending) for space in self.spaces])
 
-    def _named(self, spaces: list[dict[str, Array]]) -> State:
-        named: State = {}
-        if self.plan.near:
-            record = self._record
-            kept = int(record["counters"][0])
-            named = {f"near.{name}": record[of][:kept] for name, of in LOCAL.items()}
-            named["near.at"] = record["counters"][1:2].copy()
+    def _stored(self, spaces: list[dict[str, Array]]) -> State:
+        kept = self.state["counters"][0]
+        state = {name: array for name, array in self.state.items() if name not in INTERNAL}
+        state |= {name: state[name][:kept] for name in OF_KEPT}
         for i, arrays in enumerate(spaces):
-            named |= prefixed(f"space.{i}.", arrays)
-        return named if self.trees is None else named | prefixed("trees.", self.trees.arrays())
+            state |= prefixed(f"space.{i}.", arrays)
+        return state if self.trees is None else state | prefixed("trees.", self.trees.arrays())
 
     def arrays(self) -> State:
         """A copy of the state in which no row of a regression is pending."""
         twin = self.copy()
-        pending = twin._pending
         for space in twin.spaces:
-            space.regression.fold(pending)
-        twin._record["counters"][PENDING_ROWS] = 0
+            space.regression.fold(twin._pending)
+        twin.state["counters"][PENDING_ROWS] = 0
         return twin.stored()
 
 
-LOCAL = {"y": "labels", "weight": "weights", "rows": "rows"}  # kept rows in files, and in a record
+OF_KEPT = ("labels", "weights", "rows")  # arrays of a record with a place for each kept row
 PENDING_ROWS = 3  # the place of a record's counter of pending rows,
 ROWS = 4  # and of that of rows
 NO_MATRIX = np.zeros((0, 0), np.float32)

@@ -22,7 +22,6 @@ from hedgerow.kernels import TEMPERATURES
 MEMBERS = 4  # qbar, pi, the stack that remembers, the stack that forgets
 RIDGE = 3.0  # how slowly a stack leaves its start; three of them (1, 3, 10) were no better than one
 AVERAGE = 4.0  # the temperature of the heads' average that the stack that forgets starts at
-PARTS = ("loss", "members", "a", "H", "counts", "order")  # the fields of `kernels.ridge.Mixture`
 
 
 def initial(heads: int, K: int) -> dict[str, Array]:
@@ -38,12 +37,6 @@ def initial(heads: int, K: int) -> dict[str, Array]:
         "mix.counts": np.ones(K),
         "mix.order": np.array([1.0, max(K - 1.0, 1.0), -1.0]),
     }
-
-
-def parts(state: Mapping[str, Array]) -> list[Array]:
-    """The state as compiled loops take it; one that can only be read is copied, as it can only predict."""
-    arrays = [state[f"mix.{name}"] for name in PARTS]
-    return [array if array.flags.writeable else array.copy() for array in arrays]
 
 
 def head_weights(state: Mapping[str, Array]) -> Array:

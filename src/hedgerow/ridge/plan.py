@@ -8,24 +8,20 @@ from functools import cached_property
 
 import numpy as np
 
+from hedgerow.core import records
 from hedgerow.core.arrays import Array
+from hedgerow.core.constants import MOST, ROUNDED, SHORT, SINGLE, WHOLE, Spec
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import parse, target_only_width
-from hedgerow.kernels import PENDING, SCALE, TURN
+from hedgerow.kernels import PENDING, SCALE, TEMPERATURES, TURN
 from hedgerow.learner import (
-    MOST,
-    ROUNDED,
-    SHORT,
-    SINGLE,
-    WHOLE,
     Layout,
-    Spec,
     common,
     not_more_known_before,
     prefixed,
     under,
 )
-from hedgerow.ridge import mixture, trees
+from hedgerow.ridge import trees
 from hedgerow.ridge.near import INPUT, NearSettings
 from hedgerow.ridge.space import OWN_MAP, Settings
 
@@ -40,6 +36,7 @@ NEAR = "near input"  # the local heads
 SHARPNESS = 60.0  # how fast a vote falls with the distance
 FREQUENCIES = "class frequencies"
 LAST_LABEL = "last label"
+INTERNAL = ("running", "G", "E", "leaves")  # of a record: a model has them in another form, or not
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,12 @@ class RidgePlan:
         return [*(f"{name}: {head}" for name, heads in kinds for head in heads), LAST_LABEL]
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """Of a record, as far as the plan knows them (`kernels.ridge.Record`)."""
+        heads = len(self.heads)
+        return {"experts": heads * TEMPERATURES + 1, "features": heads + 2, "tallied": heads + 1}
+
+    @property
     def own(self) -> int:
         """Columns that nothing is transferred for."""
         return target_only_width(self.steps)
@@ -97,8 +100,10 @@ class RidgePlan:
 
     def layout(self) -> Layout:
         """Name, shape, type and range of every array; sizes that the plan does not know are letters."""
+        from hedgerow.kernels.ridge import Record
+
         constants, state = common(self.steps, len(self.heads) + 1)
-        constants["source.class_totals"] = replace(constants["source.class_totals"], kind=ROUNDED)
+        constants["source.totals"] = replace(constants["source.totals"], kind=ROUNDED)
         rows = shared = "s" if self.own else "m"
         if self.axes:
             constants["axes"] = Spec((shared, "r"), ROUNDED)
@@ -106,19 +111,17 @@ class RidgePlan:
         for i, settings in enumerate(self.spaces):
             constants |= prefixed(f"space.{i}.", _constant_specs(i, settings, self, rows))
             state |= prefixed(f"space.{i}.", _state(i, settings))
-        state["rows"] = Spec((1,), WHOLE, 0, MOST)
-        if self.near:
-            own, now = _near(self, rows)
-            constants = constants | prefixed("near.", own)
-            state = state | prefixed("near.", now)
+        compared: int | str = 0
+        for near in self.near:
+            compared = rows if near.of == INPUT else _mapped(self, near.of)
+            constants |= prefixed("near.", _near(compared))
+        names = {"room": "kept", "W": compared, "T": "1+K", "t": "m", "one": 1}
+        record = records.specs(Record, "", **self.sizes | names)
+        state |= {name: spec for name, spec in record.items() if name not in INTERNAL}
         if self.trees:
             own, now = trees.specs(len(self.trees), "K0", forest=True)
-            constants = constants | prefixed("trees.", own)
-            state = state | prefixed("trees.", now)
-        lowest = {"mix.counts": 1.0, "mix.loss": 0.0, "mix.members": 0.0, "mix.order": -1.0}
-        for name, array in mixture.initial(len(self.heads), 1).items():
-            shape: tuple[int | str, ...] = ("K",) if name == "mix.counts" else array.shape
-            state[name] = Spec(shape, low=lowest.get(name, -float("inf")))
+            constants |= prefixed("trees.", own)
+            state |= prefixed("trees.", now)
 
         def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
             return next(_problems(self, arrays, sizes), None)
@@ -211,23 +214,14 @@ def _state(i: int, settings: Settings) -> dict[str, Spec]:
     return specs
 
 
-def _near(plan: RidgePlan, rows: str) -> tuple[dict[str, Spec], dict[str, Spec]]:
-    """Constants and state of the local heads."""
-    (settings,) = plan.near
-    d = rows if settings.of == INPUT else _mapped(plan, settings.of)
-    constants = {
-        "rows": Spec((d, "near"), SHORT, -SCALE, SCALE),
+def _near(compared: int | str) -> dict[str, Spec]:
+    """The kept rows of the sources, of so many numbers."""
+    return {
+        "rows": Spec((compared, "near"), SHORT, -SCALE, SCALE),
         "y": Spec(("near",), WHOLE, 0, "K0"),
-        "starts": Spec(("n + 1",), WHOLE, 0, MOST),
+        "starts": Spec(("1+n",), WHOLE, 0, MOST),
         "weight": Spec(("near",), low=0),
     }
-    state = {
-        "rows": Spec(("kept", d), SHORT, -SCALE, SCALE),
-        "y": Spec(("kept",), WHOLE, 0, "K"),
-        "weight": Spec(("kept",), low=0),
-        "at": Spec((1,), WHOLE, 0),
-    }
-    return constants, state
 
 
 def _problems(
@@ -238,6 +232,7 @@ def _problems(
         yield f"{sizes['s']} shared columns and {plan.own} of the target only, of {sizes['m']}"
     rows = sizes["r" if plan.axes else "s" if plan.own else "m"]
     extra = sizes["K"] - sizes["K0"]
+    count, place, _, pending, _ = arrays["counters"].tolist()
     for i, settings in enumerate(plan.spaces):
         own = under(f"space.{i}.", arrays)
         widths = own["widths"].tolist()
@@ -260,9 +255,8 @@ def _problems(
             yield f"space {i}: {d} dimensions of {columns} columns and {more} target-only"
         if sizes[f"tri{i}"] != d * (d + 1) // 2:
             yield f"space {i}: a covariance of {sizes[f'tri{i}']} numbers for {d} dimensions"
-        if ("G" in own, "E" in own) != ("pending" in sizes,) * 2 or sizes.get(
-            "pending", 0
-        ) >= PENDING:
+        there = ("G" in own, "E" in own) == (pending > 0,) * 2
+        if not there or not sizes.get("pending", 0) == pending < PENDING:
             yield f"space {i}: pending rows that are not those of the other spaces, or too many"
         if settings.room:
             U = own.get("U", own.get("prior.U"))
@@ -280,17 +274,12 @@ def _problems(
         if any(len(each.heads) != expected for each in plan.near):
             yield f"{[len(each.heads) for each in plan.near]} local heads of {sizes['n']} sources"
         starts = arrays["near.starts"]
-        if (
-            len(starts) != sizes["n"] + 1
-            or starts[0]
-            or (np.diff(starts) < 0).any()
-            or starts[-1] != sizes["near"]
-        ):
+        if starts[0] or (np.diff(starts) < 0).any() or starts[-1] != sizes["near"]:
             yield f"kept rows of the sources that start at {starts.tolist()}"
-        kept = sizes["kept"]
-        place = arrays["near.at"][0]
-        if kept > plan.kept or place >= plan.kept or (kept < plan.kept and place != kept):
-            yield f"{kept} kept rows, of which the next is {place}"
+    most = plan.kept if plan.near else 0
+    fits = count == sizes["kept"] <= most and (place == count or count == most)
+    if not fits or (place and place >= most):
+        yield f"{count} counted and {sizes['kept']} kept rows, of which the next is {place}"
     if plan.trees:
         if len(plan.trees) != (sizes["n"] + 1 if sizes["n"] > 1 else 1):
             yield f"{len(plan.trees)} heads of trees of {sizes['n']} sources"

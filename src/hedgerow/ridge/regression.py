@@ -95,10 +95,10 @@ class Regression:
 
     def fold(self, n: int) -> None:
         """The first n pending rows go into M and P."""
-        from hedgerow.kernels.rows import fold
-
         self.own()
-        fold(self.P, self.M, self.G, self.E, n)
+        if n and len(self.P):
+            add_gram(self.P, self.G[:n], -1.0)
+            self.M += self.G[:n].T @ self.E[:n]
         self.measure()
 
     def fade(self, keep: float, P: Array, M: Array) -> None:

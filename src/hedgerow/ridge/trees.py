@@ -21,12 +21,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from hedgerow.core.arrays import LARGEST, Array, dense
-from hedgerow.core.constants import TYPES, Spec
+from hedgerow.core.constants import MOST, SHORT, SINGLE, TYPES, WHOLE, Spec
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import RunningStats, profiles, target_only_width
 from hedgerow.core.source_rows import Part, SourceRows
 from hedgerow.kernels import FARTHEST
-from hedgerow.learner import MOST, SHORT, SINGLE, WHOLE
 
 if TYPE_CHECKING:
     from hedgerow.kernels.trees import Trees
@@ -414,10 +413,9 @@ class TreeHeads:
         at = np.flatnonzero(self.counts)
         return {"at": at, "n": self.counts.ravel()[at]}
 
-    def grown(self, extra: int) -> dict[str, Array]:
-        """The state with room for new classes."""
+    def grow(self, extra: int) -> None:
+        """Room for new classes."""
         self.counts = np.pad(self.counts, [(0, 0), (0, extra)])
-        return self.arrays()
 
 
 def empty() -> dict[str, Array]:
@@ -448,7 +446,7 @@ def specs(heads: int, K: int | str, *, forest: bool) -> tuple[dict[str, Spec], d
         constants |= {
             "level.centre": Spec(("m",)),
             "level.sd": Spec(("m",), low=1e-300),
-            "level.W": Spec((K, "m1")),
+            "level.W": Spec((K, "1+m")),
         }
     return constants, {"at": Spec(("counted",), WHOLE, 0, MOST), "n": Spec(("counted",), low=0)}
 
@@ -463,8 +461,6 @@ def problems(own: Mapping[str, Array], sizes: Mapping[str, int], *, forest: bool
         categories
     ].any():
         yield "trees: a column beyond the numbers of a row, or a category without codes"
-    if forest and sizes["m1"] != sizes["m"] + 1:
-        yield f"level: weights of {sizes['m1']} numbers for {sizes['m']} columns"
     starts = own["starts"]
     boosted = len(own["head"])
     nodes = len(own["feature"])
