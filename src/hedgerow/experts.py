@@ -41,7 +41,7 @@ import numpy as np
 from hedgerow import drift as evidence
 from hedgerow import kernels
 from hedgerow.align import ALIGNERS, Alignment, Identity, Projection
-from hedgerow.core.arrays import Array, Matrix, blocks, is_sparse, stack_rows
+from hedgerow.core.arrays import Array, Matrix, is_sparse, stack_rows
 from hedgerow.core.constants import DOUBLE, FLOAT, WHOLE, Constants, Spec
 from hedgerow.core.errors import InputError
 from hedgerow.core.interrupts import uninterrupted
@@ -52,7 +52,6 @@ from hedgerow.core.registry import of_json
 from hedgerow.core.source_rows import InMemory
 from hedgerow.heads import AROW, HEADS, Head, PassiveAggressive, make_head, train
 from hedgerow.learner import (
-    BLOCK,
     Layout,
     OnlineLearner,
     Prediction,
@@ -277,19 +276,11 @@ class ExpertsLearner(OnlineLearner):
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
-    def scores(self, X: Matrix) -> Array:
-        """Combined scores (B x K): all rows by what was learned so far."""
-        mixer = self.plan.mixer
-        seen = self.seen
-        parts = [
-            mixer.combine(self.state, seen, self.expert_scores(rows)) for rows in blocks(X, BLOCK)
-        ]
-        return np.concatenate(parts) if parts else np.empty((0, self.n_classes))
-
     def explain(self, X: Matrix) -> Trace:
         """Combined scores, weights and votes, from one pass over the experts."""
         F = self.expert_scores(X)
-        return self._trace(self.plan.mixer.combine(self.state, self.seen, F), F)
+        scores = self.plan.mixer.combine(self.state, self.seen, F)
+        return Trace(scores, np.broadcast_to(self.weights, F.shape[:2]), F.argmax(axis=2))
 
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K)."""
@@ -331,46 +322,54 @@ class ExpertsLearner(OnlineLearner):
         weight: Array | None,
         before: Array | None = None,
     ) -> Trace:
-        if self._experts is None:
-            return super()._step(X, y, known, weight)
-        rows = self.pre.fold(X, y >= 0)
         seen = self.seen
+        Z = self._before_labels(X, y, weight)
         looks = (
             seen % evidence.EVERY + len(y) >= evidence.EVERY
         )  # then the mistakes are looked at, in order
         counts = self._counts if looks else None
-        Z = self._units(self.spaces.learn(self._contiguous(rows), y, weight, seen))
-        trace = self._run_experts(Z, y, kernels.EVEN if weight is None else weight, known)
+        run = self._run_parts if self._experts is None else self._run_compiled
+        trace = run(Z, y, known, weight)
         if counts is not None:
             evidence.learned(self.state, counts, trace.mistaken(y))
         return trace
 
-    def _run_experts(self, Z: Array, y: Array, weight: Array, known: int | None) -> Trace:
+    def _before_labels(self, X: Matrix, y: Array, weight: Array | None) -> Array:
+        """Rows as the experts take them, each by what was known before its label, which the spaces learn."""
+        rows = self._contiguous(self.pre.fold(X, y >= 0))
+        return self._units(self.spaces.learn(rows, y, weight, self.seen))
+
+    def _run_compiled(self, Z: Array, y: Array, known: int | None, weight: Array | None) -> Trace:
         """Rows in their spaces by our own heads and Hedge; frozen experts score many rows sooner by a product each."""
         F, out = self._room(len(y), known)
         self._score(Z, F, 0 if len(y) < kernels.experts.FEW else self.plan.frozen)
-        kernels.experts.step(*self._experts, F, out, Z, y, weight)
+        weights = kernels.EVEN if weight is None else weight
+        kernels.experts.step(*self._experts, F, out, Z, y, weights)
         N = len(self.W)
         return Trace(out[:, N:], out[:, :N], F[:, :, :known].argmax(axis=2))
+
+    def _run_parts(self, Z: Array, y: Array, known: int | None, weight: Array | None) -> Trace:
+        """Rows in their spaces by any head and any mixer."""
+        W = self.W
+        state = self.state
+        F, _ = self._room(len(y), known)
+        self.plan.head.blocks(
+            W, self.plan.frozen, self._space, Z, y, weight, F, state.get("memory")
+        )
+        self._score(Z, F, self.plan.frozen)
+        mixed = self.plan.mixer.run(state, self.seen, F[:, :, :known], y)
+        trace = Trace(mixed.scores, mixed.weights, mixed.expert_predictions)
+        mistakes, *of_experts = trace.mistaken(y).sum(axis=0)
+        state["expert_mistakes"] += of_experts
+        state["mistakes"] += mistakes
+        state["mixture_loss"] += np.vdot(mixed.weights, mixed.losses)
+        state["seen"] += np.count_nonzero(y >= 0)
+        return trace
 
     def _room(self, B: int, known: int | None = None) -> tuple[Array, Array]:
         """For each expert's scores of a block, and for the weights and the combined scores side by side."""
         N, K, _ = self.W.shape
         return np.empty((B, N, K), dtype=self.W.dtype), np.empty((B, N + (known or K)))
-
-    def _run_block(
-        self, X: Matrix, y: Array, known: int | None, weight: Array | None
-    ) -> tuple[Trace, float]:
-        W = self.W
-        Z = self._units(self.spaces.learn(self._contiguous(X), y, weight, self.seen))
-        F = np.empty((len(y), *W.shape[:2]), dtype=W.dtype)
-        self.plan.head.blocks(
-            W, self.plan.frozen, self._space, Z, y, weight, F, self.state.get("memory")
-        )
-        self._score(Z, F, self.plan.frozen)
-        mixed = self.plan.mixer.run(self.state, self.seen, F[:, :, :known], y)
-        trace = Trace(mixed.scores, mixed.weights, mixed.expert_predictions)
-        return trace, float(np.vdot(mixed.weights, mixed.losses))
 
     def _score(self, Z: Array, F: Array, experts: int) -> None:
         """The scores of the first experts into F (B x N x K)."""

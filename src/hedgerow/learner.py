@@ -219,30 +219,21 @@ class OnlineLearner(Learner):
 
     # -- what a kind of learner says ----------------------------------------------------------------------------
 
-    @abstractmethod
     def scores(self, X: Matrix) -> Array:
         """Combined scores (B x K) of rows by what was learned so far."""
+        return self.explain(X).scores
 
     @abstractmethod
     def expert_scores(self, X: Matrix) -> Array:
         """Each expert's own scores (B x N x K) by what was learned so far."""
 
+    @abstractmethod
     def explain(self, X: Matrix) -> Trace:
         """Rows by what was learned so far: combined scores, who is trusted, and what each expert names."""
-        return self._trace(self.scores(X), self.expert_scores(X))
-
-    def _trace(self, scores: Array, F: Array) -> Trace:
-        return Trace(scores, np.broadcast_to(self.weights, F.shape[:2]), F.argmax(axis=2))
 
     @abstractmethod
     def probabilities(self, scores: Array) -> Array:
         """Combined scores as probabilities."""
-
-    @abstractmethod
-    def _run_block(
-        self, X: Matrix, y: Array, known: int | None, weight: Array | None
-    ) -> tuple[Trace, float]:
-        """Preprocessed rows, each predicted before its label, which is then learned; and the loss of the mixture."""
 
     @abstractmethod
     def predict_row(self, x: Array) -> Prediction:
@@ -250,9 +241,8 @@ class OnlineLearner(Learner):
 
     def predict_sparse_row(self, X: Matrix) -> Prediction:
         """One sparse row (1 x m)."""
-        F = self.expert_scores(X)[0]
-        scores = self.scores(X)[0]
-        return Prediction(int(scores.argmax()), scores, self.weights, F.argmax(axis=1))
+        (scores,), (weights,), (votes,) = self.explain(X)
+        return Prediction(int(scores.argmax()), scores, weights, votes)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -413,6 +403,7 @@ class OnlineLearner(Learner):
                 ) from error
             raise
 
+    @abstractmethod
     def _step(
         self,
         X: Matrix,
@@ -421,18 +412,7 @@ class OnlineLearner(Learner):
         weight: Array | None,
         before: Array | None = None,
     ) -> Trace:
-        state = self.state
-        labelled = y >= 0
-        trace, loss = self._run_block(
-            self.pre.fold(X, labelled | self.learns_unlabelled), y, known, weight
-        )
-        wrong = trace.mistaken(y)
-        evidence.learned(state, self._counts, wrong)
-        state["expert_mistakes"] += wrong[:, 1:].sum(axis=0)
-        state["mistakes"] += int(wrong[:, 0].sum())
-        state["mixture_loss"] += loss
-        state["seen"] += int(labelled.sum())
-        return trace
+        """Raw rows, each predicted before its label, which is then learned and counted."""
 
     def grow(self, n_classes: int) -> None:
         """Room for classes met for the first time, of which there are no instances yet."""

@@ -230,15 +230,30 @@ class LowRankRefresh:
             self._close()
         return Z
 
-    def _cut(self, y: Array, seen: int) -> tuple[list[list[int]], Array, Array]:
-        """The windows of a block, the class sum that each row adds to (-1: none), and the class of each such sum."""
-        B = len(y)
-        K = self._shape[1] - 1
-        group = np.empty(B, np.int64)
-        classes = np.empty(B, np.int64)
-        windows = np.empty((B, 4), np.int64)
-        count, R = kernels.experts.cut(y, seen, self.refresh.every, K, group, classes, windows)
-        return windows[:count].tolist(), group, classes[:R]
+    def _cut(self, y: Array, seen: int) -> tuple[list[tuple[int, int, int, bool]], Array, Array]:
+        """A block cut into windows of T_w labels, `seen` before it.
+
+        Of each window its rows first:last, where its class sums end, and whether a refresh ends it; the class sum that
+        each row adds to (-1: none), and the class of each such sum.
+        """
+        group = np.full(len(y), -1)
+        windows = []
+        classes: list[int] = []
+        place: dict[int, int] = {}  # of the class sums of this window
+        first = 0
+        for t, label in enumerate(y.tolist()):
+            if label >= 0:
+                seen += 1
+                if label not in place:
+                    place[label] = len(classes)
+                    classes.append(label)
+                group[t] = place[label]
+            ends = label >= 0 and seen % self.refresh.every == 0
+            if ends or t + 1 == len(y):
+                windows.append((first, t + 1, len(classes), ends))
+                first = t + 1
+                place.clear()
+        return windows, group, np.array(classes, np.int64)
 
     def _add_sums(self, X: Matrix, group: Array, classes: Array, weight: Array) -> None:
         """The class sums of a block are pending."""

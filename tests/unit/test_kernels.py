@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,7 @@ from hedgerow.align import refreshed
 from hedgerow.core.constants import RULES
 from hedgerow.core.moments import UNSEEN, Moments, gap, gap_weights, or_one
 from hedgerow.core.preprocess import unit
-from hedgerow.heads import StepwiseHead, make_head
+from hedgerow.heads import AROW_RULES, make_head
 from hedgerow.kernels import EVEN, experts, rows
 from hedgerow.learner import Trace
 from hedgerow.mix import Hedge
@@ -43,49 +41,6 @@ def test_unit_rows(dtype, seed, B, n, d):
     assert not out[0, 0].any()
 
 
-@dataclass(frozen=True)
-class Twin(StepwiseHead):
-    """The specification of the passive-aggressive loops, one row at a time."""
-
-    rule: str = "mine"
-    C: float = 5.0
-
-    def step(self, W, z, y, f):
-        step(W, z, y, self.rule, self.C)
-
-    def weighted_step(self, W, z, y, f, weight):
-        step(W, z, y, self.rule, self.C * weight)
-
-
-@pytest.mark.parametrize("rule", sorted(RULES))
-@given(seeds, st.integers(1, 5), st.booleans(), st.booleans())
-@law(10)
-def test_all_heads_at_once(rule, seed, K, weighted, tied):
-    """Ties are exact, in whatever order numbers are added: rows of signs and zeros, steps that are powers of two."""
-    rng = np.random.default_rng(seed)
-    N, n, B, d, C = (4, 2, 12, 4, 1 / 16) if tied else (4, 2, 12, 5, 0.7)
-    Z = (
-        rng.choice([-1.0, 1.0], size=(B, n, d)) * (rng.random((B, n, 1)) < 0.9)
-        if tied
-        else rng.normal(size=(B, n, d))
-    )
-    W = np.zeros((N, K, d)) if tied else rng.normal(size=(N, K, d))
-    y, weight = labels_and_weights(rng, B, K, weighted)
-    if weighted and tied:
-        weight[:] = 1
-    first = 2
-    space = np.array([0, 1, 1, 0])
-    F = np.zeros((B, N, K))
-    G = np.zeros((B, N, K))
-    ours = W.copy()
-    plain = W.copy()
-    make_head(rule, C).blocks(ours, first, space, Z, y, weight if weighted else None, F)
-    Twin(rule, C).blocks(plain, first, space, Z, y, weight if weighted else None, G)
-    np.testing.assert_allclose(F, G, atol=1e-9)
-    np.testing.assert_allclose(ours, plain, atol=1e-9)
-    np.testing.assert_array_equal(ours[:first], W[:first])
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(seeds, st.integers(1, 11), st.integers(1, 9))
 @law(15)
@@ -93,11 +48,10 @@ def test_products_of_a_row(dtype, seed, K, d):
     rng = np.random.default_rng(seed)
     M = rng.normal(size=(K, d)).astype(dtype)
     z = rng.normal(size=d).astype(dtype)
-    first = int(rng.integers(d + 1))
     before = np.full(K, 7, dtype=dtype)
     after = np.full(d, 7, dtype=dtype)
-    rows.product_row(M, z, before, first)
-    np.testing.assert_allclose(before, M[:, first:] @ z[first:], **close(dtype))
+    rows.product_row(M, z, before)
+    np.testing.assert_allclose(before, M @ z, **close(dtype))
     equal = np.tile(M[:1], (K, 1))
     scores = np.empty(K, dtype=dtype)
     rows.product_row(equal, z, scores)
@@ -181,7 +135,7 @@ def test_ties_of_experts_go_to_the_lowest_class():
         )
 
 
-@pytest.mark.parametrize("rule", ["pa1", "arow"])
+@pytest.mark.parametrize("rule", [*RULES, *AROW_RULES])
 @given(
     seeds,
     st.sampled_from([None, 0.3, 0.9]),

@@ -12,7 +12,6 @@ from support.plain_heads import step
 from hedgerow import OnlineTransferClassifier, PaperOptions
 from hedgerow.core.errors import InputError
 from hedgerow.heads import AROW_RULES, make_head
-from hedgerow.testing import check_head, check_method
 
 rules = st.sampled_from(AROW_RULES)
 
@@ -22,17 +21,6 @@ def rows(seed, B=40, K=4, d=5, missing=0.2):
     return rng.normal(size=(B, d)), np.where(
         rng.random(B) < missing, -1, rng.integers(0, K, size=B)
     )
-
-
-@pytest.mark.parametrize("rule", AROW_RULES)
-def test_the_laws_of_a_head(rule):
-    check_head(make_head(rule, 0.5))
-
-
-@pytest.mark.parametrize("rule", AROW_RULES)
-@pytest.mark.parametrize("method", ["homotlms", "oddm"])
-def test_a_method_takes_it_as_its_head(method, rule):
-    check_method(method, head=rule)
 
 
 @given(seeds, st.floats(0.01, 100))

@@ -13,7 +13,7 @@ from support.plain_heads import step
 from hedgerow import Recipe
 from hedgerow.align import BDA, CORAL, JDA, TCA, Alignment, Identity, Info, Projection
 from hedgerow.core.arrays import dense
-from hedgerow.heads import HEADS, StepwiseHead, make_head
+from hedgerow.heads import AROW_RULES, HEADS, StepwiseHead, make_head
 from hedgerow.methods import METHODS, Reading
 from hedgerow.mix import Hedge, LogLoss, LossBased, Single
 from hedgerow.testing import check_aligner, check_head, check_method, check_mixer
@@ -65,9 +65,8 @@ def test_a_missing_label_changes_nothing_and_the_likeliest_class_is_predicted(mi
     np.testing.assert_array_equal(shares.argmax(axis=1), block.scores.argmax(axis=1))
 
 
-@pytest.mark.parametrize("name", ["perceptron", "pa", "pa1", "pa2", "pa1-printed"])
+@pytest.mark.parametrize("name", HEADS)
 def test_heads(name):
-    assert name in HEADS
     check_head(make_head(name, 0.5))
 
 
@@ -88,6 +87,12 @@ def test_methods(name, reading):
 @pytest.mark.parametrize("name", ["hedgerow", "hedgerow-linear"])
 def test_our_own_methods(name):
     check_method(name)
+
+
+@pytest.mark.parametrize("head", AROW_RULES)
+@pytest.mark.parametrize("method", ["homotlms", "oddm"])
+def test_heads_that_remember_in_a_method(method, head):
+    check_method(method, head=head)
 
 
 def test_a_method_of_ones_own():

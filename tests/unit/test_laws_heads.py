@@ -36,18 +36,6 @@ def test_the_margin_is_one_after_an_uncapped_update(seed, K):
             assert after[label] - after[s] == pytest.approx(1, abs=1e-9)
 
 
-@given(seeds, st.floats(1e-4, 0.05))
-@law()
-def test_a_capped_update_has_size_C(seed, C):
-    W, Z, y = block(seed)
-    for z, label in zip(Z, y, strict=True):
-        before = W.copy()
-        f = make_head("pa1", C).block(W, z[None], np.array([label]))[0]
-        loss = 1 - f[label] + np.delete(f, label).max()
-        tau = min(C, max(loss, 0) / (2 * z @ z))
-        np.testing.assert_allclose(W[label] - before[label], tau * z, atol=1e-12)
-
-
 @pytest.mark.parametrize("rule", KEEPS_SUM)
 @given(seeds, st.integers(2, 5))
 @law(10)

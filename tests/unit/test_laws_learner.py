@@ -275,6 +275,6 @@ def test_our_own_learner_computes_in_doubles_and_says_so(method):
         )
     clf = fitted(task, method)
     clf.partial_fit(task.X, task.y)
-    rounded = (".U", ".waiting", ".leverage", ".rows")  # rows and what is known of them, never sums
+    rounded = (".U", ".waiting", ".leverage", "rows")  # rows and what is known of them, never sums
     for name, array in clf.learner_.arrays().items():
         assert array.dtype in (np.float64, np.int64) or name.endswith(rounded), name

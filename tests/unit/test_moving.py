@@ -16,7 +16,7 @@ from support.refreshes import assert_same_moments, plainly, rules, setting
 from bench import naive
 from hedgerow import spaces as moving
 from hedgerow.core.arrays import PAGE, on_large_pages
-from hedgerow.spaces import MovingSpaces, Refresh, add_product
+from hedgerow.spaces import MovingSpaces, Refresh
 
 
 def in_blocks(A, sources, target, X, y, weight, rule, edges, settle=True):
@@ -99,14 +99,6 @@ def test_sums_that_fill_their_room_are_not_seen(seed, rule, sparse):
     np.testing.assert_allclose(got[0], Z, atol=1e-8)
     np.testing.assert_allclose(got[1], after, atol=1e-8)
     assert_same_moments(got[2], moments)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_add_product(dtype, rng):
-    H, S, U = (rng.normal(size=shape).astype(dtype) for shape in ((6, 4), (3, 6), (3, 4)))
-    expected = H + S.T @ U
-    add_product(H, S, U)
-    np.testing.assert_allclose(H, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -141,12 +141,6 @@ def stack_rows(parts: Sequence[Matrix]) -> Matrix:
 def rows_from(X: Matrix, first: int, last: int) -> Matrix:
     """X[first:last]; all of X is X itself, since a slice of a sparse matrix is a copy."""
     return X if (first, last) == (0, X.shape[0]) else X[first:last]
-
-
-def blocks(X: Matrix, size: int) -> Iterator[Matrix]:
-    """The rows of X, at most `size` at once."""
-    for first in range(0, X.shape[0], size):
-        yield rows_from(X, first, min(first + size, X.shape[0]))
 
 
 def check_matrix(X: Matrix, what: str, names: FeatureNames | None = None) -> Matrix:

@@ -7,23 +7,19 @@ A record is a named tuple whose fields are annotated arrays, or other records:
         weights: Annotated[Array, Spec(("kept",), low=0), "how much it counts"]
 
 Compiled kernels take it as it is. From the declaration follow its part of a model's layout, which checks files on load
-(`specs`), its first state (`zeros`), its arrays by name and back (`named`, `gathered`), and its table in the
-documentation (`table`). A field of a record within a record has the name `outer.inner`.
+(`specs`), and its place in memory (`Stretch`). A field of a record within a record has the name `outer.inner`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from hedgerow.core.arrays import Array
 from hedgerow.core.constants import TYPES, Spec
-
-R = TypeVar("R", bound=tuple[Any, ...])
-
 
 Declared = dict[str, type[Any] | tuple[Spec, str]]
 _read: dict[type[Any], Declared] = {}  # declarations that were read: annotations are slow to read
@@ -61,65 +57,11 @@ def specs(record: type[Any], prefix: str = "", **sizes: int | str) -> dict[str, 
     ...     total: Annotated[Array, Spec(("heads",), low=0), "sum of each head"]
     >>> specs(Sums, "mix.", heads=3)
     {'mix.total': Spec(shape=(3,), kind='double', low=0, high=inf, needed=True)}
-    >>> zeros(Sums, heads=2)
-    Sums(total=array([0., 0.]))
-    >>> print(table(Sums, "mix."))
-    | array | shape | what it is |
-    |---|---|---|
-    | `mix.total` | heads | sum of each head |
     """
     return {
         name: replace(spec, shape=tuple(sizes.get(size, size) for size in spec.shape))  # type: ignore[arg-type]
         for name, spec, _ in _walk(record, prefix)
     }
-
-
-def zeros(record: type[R], **sizes: int) -> R:
-    """A record of zeros; every letter of its shapes has a size."""
-
-    def make(name: str) -> Array:
-        spec = made[name]
-        return np.zeros(spec.shape, TYPES[spec.kind][0])  # type: ignore[arg-type]
-
-    made = specs(record, "", **sizes)
-    return _filled(record, "", make)
-
-
-def gathered(record: type[R], arrays: Mapping[str, Array], prefix: str = "") -> R:
-    """A record of the arrays of a model that have its names."""
-    return _filled(record, prefix, arrays.__getitem__)
-
-
-def _filled(record: type[R], prefix: str, get: Callable[[str], Array]) -> R:
-    return record(
-        **{
-            name: get(prefix + name)
-            if isinstance(found, tuple)
-            else _filled(found, f"{prefix}{name}.", get)
-            for name, found in _declared(record).items()
-        }
-    )
-
-
-def named(values: Any, prefix: str = "") -> dict[str, Array]:
-    """The arrays of a record by their names in a model: the arrays themselves."""
-    arrays: dict[str, Array] = {}
-    for name, found in _declared(type(values)).items():
-        value = getattr(values, name)
-        if isinstance(found, tuple):
-            arrays[prefix + name] = value
-        else:
-            arrays |= named(value, f"{prefix}{name}.")
-    return arrays
-
-
-def table(record: type[Any], prefix: str = "") -> str:
-    """The record as a table of Markdown."""
-    lines = ["| array | shape | what it is |", "|---|---|---|"]
-    for name, spec, meaning in _walk(record, prefix):
-        shape = " x ".join(map(str, spec.shape))
-        lines.append(f"| `{name}` | {shape} | {meaning} |")
-    return "\n".join(lines)
 
 
 class Stretch:

@@ -41,12 +41,8 @@ log = logging.getLogger("hedgerow")
 @overload
 def compiled(fn: Kernel) -> Kernel: ...
 @overload
-def compiled(
-    *, fastmath: set[str] = ..., threads: bool = ..., makes: bool = ...
-) -> Callable[[Kernel], Kernel]: ...
-def compiled(
-    fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False, makes: bool = False
-) -> Any:
+def compiled(*, fastmath: set[str] = ..., threads: bool = ...) -> Callable[[Kernel], Kernel]: ...
+def compiled(fn: Any = None, *, fastmath: set[str] | bool = False, threads: bool = False) -> Any:
     """Compile a function when it is first called, and cache the result on disk.
 
     Parameters
@@ -57,19 +53,18 @@ def compiled(
         What may be done to its sums, see `hedgerow.kernels.SUMS`.
     threads
         Release the GIL meanwhile; for long kernels only.
-    makes
-        Whether it, or a kernel that it calls, makes arrays or returns some. Else references to its arguments are not
-        counted, which takes half the time of a call: numba refuses to compile a kernel that would need it.
     """
     if fn is None:
-        return partial(compiled, fastmath=fastmath, threads=threads, makes=makes)
+        return partial(compiled, fastmath=fastmath, threads=threads)
     if getattr(config, "DISABLE_JIT", False):
         return fn
+    # _nrt: references to arguments are not counted, which takes half the time of a call: no kernel makes an array, and
+    # numba refuses one that does.
     # no_cfunc_wrapper: an entry for calls through a C pointer, which nobody makes, takes a tenth of the time.
     # forceinline: a kernel would else have its own copy of each kernel that it calls, which may round in another way,
     # and the call goes to whichever copy the process has loaded first: results would depend on what was compiled when.
     decorator: Any = partial(
-        njit, fastmath=fastmath, nogil=threads, _nrt=makes, no_cfunc_wrapper=True, forceinline=True
+        njit, fastmath=fastmath, nogil=threads, _nrt=False, no_cfunc_wrapper=True, forceinline=True
     )
     kernel = decorator(pipeline_class=KernelCompiler)(fn)
     kernel._cache = KernelCache(fn)  # where cache=True puts a FunctionCache

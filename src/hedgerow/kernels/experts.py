@@ -1,7 +1,7 @@
 """Loops over the experts of a block: linear heads that learn from labels, and Hedge over their mistakes.
 
 A block has B >= 1 rows; one row is a block of one. Twins in NumPy: `mix.Mixer.run` and
-`learner.OnlineLearner._step` of `step`; that of `passes` is in the tests.
+`experts.ExpertsLearner._run_parts` of `step`; that of `passes` is in the tests.
 
 The refresh of the projections (Eq. 13) from products of vectors alone, and the rows between two refreshes: letters and
 derivation as in `spaces.py`, with n sources, K1 = K + 1 means or sums of each side, d dimensions. No loop of a refresh
@@ -160,43 +160,6 @@ def rate(beta: float, seen: int, experts: int) -> float:
 
 
 # -- moments of the target, and the refresh of the projections --------------------------------------------------------
-
-
-@compiled(makes=True)
-def cut(
-    y: Array, seen: int, every: int, K: int, group: Array, classes: Array, windows: Array
-) -> tuple[int, int]:
-    """A block cut into windows of `every` labels, `seen` before it: the number of windows, and that of class sums.
-
-    `group` gets the number of the class sum that each row adds to (-1: none), `classes` the class of each sum, and
-    `windows` a row a window: its rows first:last, where its class sums end, and whether a refresh ends it.
-    """
-    at = np.empty(K, np.int64)
-    count = 0
-    start = 0
-    first = 0
-    R = 0
-    for k in range(K):
-        at[k] = -1
-    for t in range(len(y)):
-        group[t] = -1
-        if y[t] >= 0:
-            seen += 1
-            if at[y[t]] < start:
-                at[y[t]], classes[R] = R, y[t]
-                R += 1
-            group[t] = at[y[t]]
-        ends = y[t] >= 0 and seen % every == 0
-        if ends or t + 1 == len(y):
-            row = windows[count]
-            row[0] = first
-            row[1] = t + 1
-            row[2] = R
-            row[3] = ends
-            first = t + 1
-            start = R
-            count = count + 1
-    return count, R
 
 
 @compiled

@@ -145,22 +145,21 @@ def rows_dots(X: Array, n: int, L: Array, out: Array) -> None:
 
 
 @compiled(fastmath=SUMS)
-def product_row(M: Array, z: Array, out: Array, first: int = 0) -> None:
-    """out = M z (M: q x d), one row of each quarter of M at a time; of the numbers from `first` on only.
+def product_row(M: Array, z: Array, out: Array) -> None:
+    """out = M z (M: q x d), one row of each quarter of M at a time.
 
     Where q is no multiple of four, some rows are computed twice, so that all are summed in the same order.
     """
     q = len(M)
-    z = z[first:]
     h = (q + 3) // 4
     for i in range(h):
         i1 = min(i + h, q - 1)
         i2 = min(i + 2 * h, q - 1)
         i3 = min(i + 3 * h, q - 1)
-        r = M[i, first:]
-        s = M[i1, first:]
-        t = M[i2, first:]
-        u = M[i3, first:]
+        r = M[i]
+        s = M[i1]
+        t = M[i2]
+        u = M[i3]
         a = b = c = e = z.dtype.type(0)
         for j in range(len(z)):
             a += r[j] * z[j]

@@ -398,10 +398,6 @@ class RidgeLearner(OnlineLearner):
         self._compiled(work, rows, np.full(B, -1), np.ones(B), before, np.zeros(B, bool), out)
         return work, out
 
-    def scores(self, X: Matrix) -> Array:
-        """Probabilities by what was learned so far."""
-        return self._predicted(X)[1].probabilities
-
     def probabilities(self, scores: Array) -> Array:
         """The scores are probabilities."""
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
@@ -446,11 +442,6 @@ class RidgeLearner(OnlineLearner):
         X = x[None] if x.flags.behaved else x[None].copy()
         about = self._label, self._weight, self._before, self._learned[0]
         self._compiled(self._work, X, *about, self._out)
-
-    def _run_block(
-        self, X: Matrix, y: Array, known: int | None, weight: Array | None
-    ) -> tuple[Trace, float]:
-        raise NotImplementedError  # `_step` does it
 
     def _step(
         self,
