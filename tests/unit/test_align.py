@@ -69,12 +69,11 @@ def test_jda_is_the_naive_jda(seed, shape, empty, lam):
     np.testing.assert_allclose(out.projection.A, A * signs, atol=1e-7)
 
 
-@pytest.mark.parametrize("shape", [(30, 20, 6), (8, 5, 40)])
 @pytest.mark.parametrize("empty", ["source", "skip"])
-def test_a_class_without_pseudo_labels(empty, shape):
+def test_a_class_without_pseudo_labels(empty):
     """Class 2 sits far from the target, so that no target row gets its label in the first round."""
-    source, codes, target = domains(5, shape)
-    source = source + 60.0 * (codes == 2)[:, None] * np.eye(shape[2])[0]
+    source, codes, target = domains(5, (30, 20, 6))
+    source = source + 60.0 * (codes == 2)[:, None] * np.eye(6)[0]
     assert 2 not in JDA(dim=2, rounds=1).fit(source, codes, target).info.pseudo_labels
     out = JDA(dim=2, rounds=2, empty=empty).fit(source, codes, target)
     _, values, _ = naive.jda(source, codes, target, 2, 1.0, 2, empty=empty)
@@ -83,6 +82,16 @@ def test_a_class_without_pseudo_labels(empty, shape):
         source, codes, target
     )
     assert not np.allclose(other.info.eigenvalues, out.info.eigenvalues)
+
+
+@pytest.mark.parametrize("shape", [(30, 20, 6), (8, 5, 40)])
+def test_an_empty_class_with_fewer_rows_than_features_uses_the_whole_gap(shape):
+    source, codes, target = domains(3, shape)
+    target = source[codes == 0][np.arange(shape[1]) % (codes == 0).sum()] * 1.01 + 0.01
+    A, values, _ = naive.jda(source, codes, target, 2, 0.5, 3)
+    out = JDA(dim=2, lam=0.5, rounds=3).fit(source, codes, target)
+    np.testing.assert_allclose(out.info.eigenvalues, values, rtol=1e-8)
+    assert np.sin(subspace_angles(A, out.projection.A)).max() < 1e-6
 
 
 @given(seeds, st.sampled_from([0.0, 0.3, 1.0]))
