@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 
-from site_commands import write_modules  # noqa: E402
+from site_commands import named_again, write_modules  # noqa: E402
 from site_texts import write_cheatsheet  # noqa: E402
 
 import hedgerow  # noqa: E402
@@ -76,6 +76,7 @@ autosummary_generate = [  # named, since Sphinx does not look for new pages wher
     for page in (ROOT / "docs" / "api.rst", ROOT / "docs" / "api" / "other-tools.rst")
     if page.is_file()
 ]
+autosummary_context = {"again": named_again(ROOT / "docs" / "api.rst")}
 autosummary_ignore_module_all = False  # what a module names in __all__, wherever it comes from
 autosummary_imported_members = True
 autodoc_member_order = "bysource"

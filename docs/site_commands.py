@@ -79,6 +79,22 @@ def write_modules(page: Path) -> None:
         )
 
 
+def named_again(page: Path) -> list[str]:
+    """Names by which a listed module hands on what another one before it hands on: the index has one of them."""
+    seen: set[int] = set()
+    again = []
+    for module in re.findall(r"^   (hedgerow[\w.]*)$", page.read_text(encoding="utf-8"), re.M):
+        found = importlib.import_module(module)
+        for name in getattr(found, "__all__", ()):
+            thing = getattr(found, name)
+            if getattr(thing, "__module__", module) == module:
+                continue
+            if id(thing) in seen:
+                again.append(f"{module}.{name}")
+            seen.add(id(thing))
+    return again
+
+
 def _imported(name: str) -> bool:
     try:
         importlib.import_module(name)
