@@ -62,10 +62,10 @@ def fleet(
     quick: bool, methods: str = BOTH, features: str = "20,800,tables", keys: int = 10_000, rounds: int = 7,
     million: int = 1_000_000, memory: float = 8.0,
 ) -> Iterator[Row]:  # fmt: skip
-    """Three sources, 10 classes, 20 labels for every key. Bytes of a key (its state on disk and what an engine moves,
-    what it takes while it is held) beside a model file of its own; microseconds of an event of mixed batches of 1,000
-    (`predict` and `learn`, then `predict_then_learn`) beside models of their own that share their constants, one row at
-    a time. Then a million keys under 2 GB: a key's first row, a row whose key is on disk, one whose key is held."""
+    """Three sources, 10 classes, 20 labels for every key. kB of a key on disk (state), while it is held, and of a model
+    file of its own; microseconds of an event of mixed batches of 1,000 (`predict` and `learn`, `predict_then_learn`)
+    beside models of their own, one row at a time. Then a million keys under 2 GB: a key's first row, a row whose key is
+    on disk (miss), one whose key is held (hit)."""
     if quick:
         methods = "hedgerow-linear"
         features = "20"

@@ -52,12 +52,12 @@ def nine(
     quick: bool, methods: str = ";".join([*OURS, *BASELINES]), tasks: str = ",".join(NINE), data: str = "",
     splits: str = "20,21,22,23,24", orders: int = 5, jobs: int = 2,
 ) -> Iterator[Row]:  # fmt: skip
-    """Everybody has the input map of our method (square roots and unit length for non-negative data, else a scale; each
+    """All have the input map of our method (square roots and unit length for non-negative data, else a scale; each
     domain about its own mean, the target's running); C, mu, T_w and lam of the paper's methods are the paper's. A run
-    is the mean over the orders of a split; ± is the deviation over the splits, averaged over the tasks. Splits of one
-    data set overlap, so it is no confidence interval. Our configuration was chosen on PIE3, PIE5, Webcam and DSLR with
-    splits 0 to 4; nothing was chosen on the reviews (`data=amazon-reviews splits=10,11 orders=3`) and
-    on deep features of Office (`data=office-googlenet`)."""
+    is the mean over the orders of a split; ± is the deviation over the splits, averaged over the tasks (splits of one
+    data set overlap: no confidence interval). Our configuration was chosen on PIE3, PIE5, Webcam and DSLR with splits 0
+    to 4, nothing on the reviews (`data=amazon-reviews splits=10,11 orders=3`) and deep features
+    (`data=office-googlenet`)."""
     if quick:
         methods = "hedgerow-linear;pa"
         tasks = "dslr"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -193,6 +194,19 @@ def summary(
             shown.append(fixed(over(found), digits) if found else "")
         rows.append([name, *shown, count])
     yield from _counted([index, *figures], rows)
+
+
+def best_variants(lines: list[Line], figure: str) -> list[Line]:
+    """Of each peer the variant with the lowest mean figure ("HGB", "HGB x 5", "HGB + domain" are one); all of ours."""
+    means: dict[str, list[float]] = {}
+    for line in lines:
+        means.setdefault(line["setting"]["who"], []).append(line["figures"][figure])
+    best: dict[str, str] = {}
+    for who in sorted(means, key=lambda who: mean(means[who])):
+        best.setdefault(
+            who if who.startswith("hedgerow") else re.split(r" x | \+ |, ", who)[0], who
+        )
+    return [line for line in lines if line["setting"]["who"] in best.values()]
 
 
 def kept(value: Any, goal: str) -> bool:

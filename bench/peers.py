@@ -497,13 +497,12 @@ def peers(
     quick: bool, tasks: str = ",".join(STREAMS), methods: str = ";".join(PEERS), split: int = 20, limit: float = 60.0,
     again: str = "",
 ) -> Iterator[Row]:  # fmt: skip
-    """Labelled sources come first, then a stream whose label comes after each prediction; everybody has the same rows
-    in the same order. "target only" never saw a source; scikit-learn learns the sources at once, river, CapyMOA and VW
-    row by row; "refitted" every 50 labels; skada and ADAPT adapt once and do not learn from the stream. Time is CPU,
-    one thread, without the input map (with it for ours); memory the peak above packages and data. A run has a limit of
-    CPU seconds, half of it for sources that are learned row by row: † learned only a part of them; "unfinished": every
-    setting failed or met the limit. A line has the best of a method's settings on each stream, chosen with hindsight
-    (default or reasonable, with the sources or the target alone), and medians of these runs; ours has one setting."""
+    """Labelled sources come first, then a stream whose label comes after each prediction, the same rows in the same
+    order for all. scikit-learn learns the sources at once, river, CapyMOA and VW row by row; "refitted" every 50
+    labels; skada and ADAPT adapt once. Time is CPU, one thread, without the input map (with it for ours). A run has a
+    limit of CPU seconds, half of it for sources: † learned only a part of them; "unfinished": every setting failed or
+    met the limit. A line has the best of a method's settings on each stream, chosen with hindsight (default or
+    reasonable, with the sources or the target alone), and medians of these runs; ours has one setting."""
     if quick:
         tasks = "digits/shifted"
         methods = "hedgerow-linear;sklearn SGD;river softmax;skada CORAL"
@@ -567,7 +566,7 @@ def peers_page(lines: list[Line]) -> Iterator[str]:
         }
         cells = (_cell(best.get(task), (method, task) in runs) for task in streams)
         means = []
-        for figure, digits in (("calibration", 3), ("ms a row", 2), ("MiB", 0)):
+        for figure, digits in (("calibration", 3), ("ms a row", 2)):
             values = [x[figure] for x in best.values() if x[figure] is not None]
             means.append(fixed(median(values), digits) if values else "")
         shown.append([f"**{method}**" if method in OURS else method, *cells, *means])
@@ -582,7 +581,7 @@ def peers_page(lines: list[Line]) -> Iterator[str]:
                     lost.append(f"{method} on {TITLES.get(task, task)}")
                     beyond += lost[-1:] if binomtest(only[0], sum(only)).pvalue < 0.05 else []
     header = ["mistakes %", *(TITLES.get(task, task) for task in streams)]
-    figures = ["calibration", "ms a row", "MiB"]
+    figures = ["calibration", "ms a row"]
     yield from ["", *Table("", "", [*header, *figures], shown).markdown().splitlines()]
     yield from [
         "",

@@ -41,9 +41,8 @@ def run(
     other: str = "",
 ) -> Iterator[Row]:
     """Rows a second of `hedgerow run` (reading, predicting, learning, writing JSON lines) over those of
-    `predict_then_learn` on the same rows in memory, in the same process, the best of some turns; 20 features. A run
-    reads in a thread of its own, so it needs a second free core. With another commit: its shares, and how many times
-    its speed this checkout has, sides in turns."""
+    `predict_then_learn` on the same rows in memory, the best of some turns; 20 features. A run reads in a thread of its
+    own, so it needs a second free core. `other=`: another commit beside it, sides in turns."""
     if quick:
         rows = 2000
         methods = "pa,hedgerow-linear"
@@ -159,10 +158,9 @@ for name in names:
 
 
 def load(quick: bool, seconds: float = 10.0, batches: int = 40) -> Iterator[Row]:
-    """Default method, Office+Caltech (800 features as JSON), 64 clients on loopback as one process of raw sockets, one
-    server process, journal on. Each client sends its next request when the last was answered: one instance (its label
-    follows), beside a bare FastAPI echo of the same payload; batches of 256 rows with labels, beside the library; and
-    ten times the clients, whose every request must be answered."""
+    """Default method, Office+Caltech (800 features as JSON), 64 clients on loopback, one server process, journal on:
+    one instance at a time (its label follows), beside a bare FastAPI echo of the same payload; batches of 256 rows with
+    labels, beside the library; and ten times the clients, whose every request must be answered."""
     from hedgerow.live import LiveModel
 
     seconds, batches = (1.0, 2) if quick else (seconds, batches)

@@ -41,11 +41,10 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def sources(
     quick: bool, gb: float = 2.0, folder: str = tempfile.gettempdir(), jobs: int = 2, seeds: int = 2
 ) -> Iterator[Row]:
-    """A Parquet folder (20 columns, 10 classes) in processes. Labels, least and spread of every feature in one pass,
-    Gram matrix and class sums in another, and all passes of a fit of `hedgerow-linear`: seconds of processors over
-    those of a plain read of the same columns by the same library, and what all processes held at most. Then
-    `hedgerow-linear` fitted part by part and from memory: predictions along the stream that differ; and mistakes of
-    `hedgerow`, whose sample of rows is another one, fitted both ways."""
+    """A Parquet folder (20 columns, 10 classes) in processes: labels, least and spread of every feature in one pass,
+    Gram matrix and class sums in another, and a fit of `hedgerow-linear`, over a plain read of the same columns; memory
+    is that of all processes. Then models fitted part by part and from memory: predictions of `hedgerow-linear` that
+    differ, and mistakes of `hedgerow`, whose sample of rows is another one."""
     yield from _large(0.05 if quick else gb, folder, jobs)
     for task in TASKS[: 1 if quick else None]:
         yield _both_ways(*task, 1 if quick else seeds)

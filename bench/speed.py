@@ -116,10 +116,9 @@ def against(
     threads: int = 1,
 ) -> Iterator[Row]:
     """This checkout over another commit (or src folder), each in a process of its own, in turns: time of a row in one
-    call and live (the best of the rounds), bytes of the model, and predictions of a stream that the sides do not share.
-    Below one: this checkout is faster. `core`: live, processor time, all steps; `longest`: the longest step of the
-    calmest round. `threads=0` leaves the BLAS its default threads. "made/20": a made-up stream of 20 columns, the
-    default method without trees, or with them."""
+    call (replay) and live, bytes of the model, and predictions that the sides do not share. Below one: this checkout is
+    faster. `core`: live, processor time; `longest`: the longest step of the calmest round. "made/20": a made-up stream
+    of 20 columns, the default method without trees, or with them. `threads=0`: BLAS has its default threads."""
     if quick:
         other = str(HERE)
         methods = "hedgerow-linear"
@@ -176,8 +175,8 @@ def _beside(
 
 def stops(quick: bool, labels: int = 5000, runs: int = 3) -> Iterator[Row]:
     """The longest `predict_one` or `learn_one` of the default method over 5,000 labels, beside the median step. Other
-    processes stop a run too, each time elsewhere; the learner's own stops come at the same labels in every run, so a
-    call counts with the shortest of its three times. The stream comes again in other orders, moved by noise."""
+    processes stop a run too, each time elsewhere, so a call counts with the shortest of its three times. The stream
+    comes again in other orders, moved by noise."""
     for task in ("digits/shifted" if quick else THREE,):
         for name in task.split(","):
             stream = Stream.of(name).lengthened(80 if quick else labels)

@@ -67,10 +67,9 @@ def write_twins(app: Any, failed: Exception | None) -> None:
         twin.parent.mkdir(parents=True, exist_ok=True)
         twin.write_text(text, encoding="utf-8")
         title = app.env.titles[name].astext()
-        prose = re.search(
-            r"^(?![#`|!<:\-*(\[]).+", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M
-        )
-        about = f": {first_sentence(prose[0])}" if prose else ""
+        paragraphs = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S).split("\n\n")
+        prose = next((each for each in paragraphs if re.match(r"\s?(\*\*)?\w", each)), "")
+        about = f": {first_sentence(prose).replace('**', '')}" if prose else ""
         lines.append(f"- [{title}]({address}{name}.md){about}")
     (Path(app.outdir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
