@@ -142,7 +142,7 @@ html_theme_options = {
     },
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
