@@ -20,7 +20,8 @@ from bench.record import Row
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.comparison.tables import Table
 from hedgerow.core.domains import Frame
-from hedgerow.findings import Known, examine
+from hedgerow.findings import examine
+from hedgerow.tables import Named
 
 TASKS = {  # sources, target
     "bikeshare": (("1", "2", "4"), "3"),
@@ -404,7 +405,7 @@ def check(quick: bool, rows: int = 1_000_000, columns: int = 50) -> Iterator[Row
     table = Frame(names, (*cells, rng.integers(0, n // 10, n).astype(float)))
     y = np.where(rng.random(n) < 0.02, "yes", "no")
     quarters = np.array_split(np.arange(n), 4)
-    *sources, target = (Known(f"q{i}", table[at], y[at]) for i, at in enumerate(quarters))
+    *sources, target = (Named(f"q{i}", table[at], y[at]) for i, at in enumerate(quarters))
     began = time.process_time()
     found = str(examine(sources, target))
     seconds = time.process_time() - began

@@ -19,7 +19,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -36,7 +35,9 @@ from hedgerow.tables import (
     LARGE,
     MOST_ALIKE,
     NAN,
+    SAMPLE,
     Column,
+    Named,
     Number,
     TableEncoder,
     TableOptions,
@@ -47,7 +48,6 @@ from hedgerow.tables import (
     truth,
 )
 
-SAMPLE = 2000  # rows of a table whose cells are looked at
 WIDEST = 200  # columns up to which each is tried alone
 LEAK = 0.03  # share of the majority's mistakes that a column alone may leave
 FIT = 0.99  # R2 of a column alone
@@ -71,33 +71,10 @@ class Finding(NamedTuple):
     leak: str = ""  # a column that gives the label away
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """A table with its labels; a target has none."""
-
-    name: str
-    table: Frame
-    labels: Array | None = None
-
-    @cached_property
-    def rows(self) -> Array:
-        """Rows, evenly spaced, whose cells are looked at."""
-        return np.unique(np.linspace(0, len(self.table) - 1, SAMPLE).astype(int))
-
-    @cached_property
-    def sample(self) -> Frame:
-        """Their cells."""
-        return self.table[self.rows]
-
-    def filled(self, name: str, options: TableOptions) -> Any:
-        """The cells of a column in these rows that are not empty."""
-        return filled(self.sample, name, options.na)
-
-
 # -- what stops ---------------------------------------------------------------------------------------------------
 
 
-def check_kinds(parts: Sequence[Known], options: TableOptions) -> None:
+def check_kinds(parts: Sequence[Named], options: TableOptions) -> None:
     """Refuse tables of which one has text where another has numbers."""
     Findings((), [], list(_different_kinds(parts, options).values())).stop()
 
@@ -172,7 +149,7 @@ def check_first_labels(labels: Sequence[Any], classes: Collection[Any]) -> None:
         )
 
 
-def _different_kinds(parts: Sequence[Known], options: TableOptions) -> dict[str, Finding]:
+def _different_kinds(parts: Sequence[Named], options: TableOptions) -> dict[str, Finding]:
     """Columns that are numbers in one table and text in another, with what would mend them."""
     found = {}
     for name in dict.fromkeys(name for part in parts for name in part.table.names):
@@ -249,8 +226,8 @@ class Findings:
 
 
 def examine(
-    sources: Sequence[Known],
-    target: Known | None = None,
+    sources: Sequence[Named],
+    target: Named | None = None,
     options: TableOptions | None = None,
     numbers: bool = False,
 ) -> Findings:
@@ -310,7 +287,7 @@ def examine(
     return Findings(tuple(part.name for part in parts), lines, found)
 
 
-def _coded(parts: Sequence[Known], name: str) -> list[Array]:
+def _coded(parts: Sequence[Named], name: str) -> list[Array]:
     """The cells of a column, table by table, as places among its sorted values; gaps are a value."""
     every = [
         None if is_empty(cell) else cell
@@ -323,7 +300,7 @@ def _coded(parts: Sequence[Known], name: str) -> list[Array]:
     return np.split(codes, np.cumsum([len(part.sample) for part in parts])[:-1])
 
 
-def _leaks(sources: Sequence[Known], names: Sequence[str], numbers: bool) -> list[Finding]:
+def _leaks(sources: Sequence[Named], names: Sequence[str], numbers: bool) -> list[Finding]:
     """Columns each of which gives the label by itself, in every source."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -360,7 +337,7 @@ def _leaks(sources: Sequence[Known], names: Sequence[str], numbers: bool) -> lis
     ]
 
 
-def _lost(model: Any, source: Known, name: str, t: Array) -> float:
+def _lost(model: Any, source: Named, name: str, t: Array) -> float:
     """Mistakes, or squared errors, of a tree on one column, each half of the rows predicted by the other."""
     if name not in source.table.names:
         return float("inf")
@@ -375,7 +352,7 @@ def _lost(model: Any, source: Known, name: str, t: Array) -> float:
 
 
 def _doubtful(
-    parts: Sequence[Known], columns: Mapping[str, Column | str], options: TableOptions
+    parts: Sequence[Named], columns: Mapping[str, Column | str], options: TableOptions
 ) -> list[Finding]:
     """Words among numbers, entities, dates that are written in several ways, and what is left out."""
     found = []
@@ -435,7 +412,7 @@ def rare_below(classes: int) -> float:
     return min(RARE, 0.25 / max(classes, 1))
 
 
-def _class_shares(sources: Sequence[Known]) -> dict[str, dict[Any, float]]:
+def _class_shares(sources: Sequence[Named]) -> dict[str, dict[Any, float]]:
     """The share of each class in each source; a class of another source has 0."""
     counts = {}
     for source in sources:
@@ -466,7 +443,7 @@ def _classes(shares: Mapping[str, Mapping[Any, float]]) -> list[Finding]:
     return found
 
 
-def _repeated(sources: Sequence[Known], target: Known | None) -> list[Finding]:
+def _repeated(sources: Sequence[Named], target: Named | None) -> list[Finding]:
     """Rows that stand there several times, and rows of the target that a source has, too."""
     again = []
     of_sources = set[int]()
@@ -500,7 +477,7 @@ def _hashes(column: Array) -> Array:
     return np.fromiter(map(hash, map(str, column.tolist())), np.int64, len(column))
 
 
-def _missing(parts: Sequence[Known], names: Sequence[str], options: TableOptions) -> list[Finding]:
+def _missing(parts: Sequence[Named], names: Sequence[str], options: TableOptions) -> list[Finding]:
     """Columns that some tables lack, and those with many gaps."""
     lacking: dict[str, list[str]] = {}
     gappy = []
@@ -515,7 +492,7 @@ def _missing(parts: Sequence[Known], names: Sequence[str], options: TableOptions
     return [*found, *([Finding(f"many gaps: {listed(gappy)}")] if gappy else [])]
 
 
-def _shifted(sources: Sequence[Known], target: Known, names: Sequence[str]) -> list[Finding]:
+def _shifted(sources: Sequence[Named], target: Named, names: Sequence[str]) -> list[Finding]:
     """The columns whose distribution in the target differs most from that in the sources."""
     shifts = []
     for name in names:

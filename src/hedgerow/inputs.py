@@ -50,7 +50,7 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.preprocess import TABLE, parse
 from hedgerow.core.source_rows import InMemory
 from hedgerow.core.values import Codes, as_labels, classes_of, is_missing, objects, plain
-from hedgerow.findings import Findings, Known, check_kinds, check_labels, examine
+from hedgerow.findings import Findings, check_kinds, check_labels, examine
 from hedgerow.methods import choose, paper_options
 from hedgerow.rows.domains import read, read_unlabelled, unique_names, without_time
 from hedgerow.rows.inputs import stem
@@ -144,13 +144,13 @@ class Inputs:
         tables = [Named(f"{where}{source.name}", source.X) for source in sources]
         options = TableOptions.of(params["table"])
         every = [*tables, *([] if target is None else [target])]
-        check_kinds([Known(each.where, each.table) for each in every], options)
+        check_kinds(every, options)
         encoder, numbers = learn(tables, target, options, method.takes_target_only(chosen))
         numbers = [np.asarray(cast(X, checked_dtype(params))) for X in numbers]
         names = encoder.feature_names
         for domain, X in zip([*tables, target], numbers, strict=False):
             check_finite(
-                X, "X" if where or domain is None else f"domain {domain.where!r}", names, gaps=True
+                X, "X" if where or domain is None else f"domain {domain.name!r}", names, gaps=True
             )
         encoded = [replace(source, X=X) for source, X in zip(sources, numbers, strict=False)]
         unlabelled = numbers[-1] if target is not None else np.empty((0, encoder.width))
@@ -471,7 +471,7 @@ def examined(
     if any(is_sparse(d.X) for d in parts):
         return Findings((), [], [])
     check_labels([(d.name, np.asarray(d.y)) for d in sources if d.y is not None])
-    tables = [Known(d.name, as_table(d), d.y) for d in parts]
+    tables = [Named(d.name, as_table(d), d.y) for d in parts]
     rows = None if target is None else tables.pop()
     found = examine(tables, rows, TableOptions.of(table), task == REGRESS)
     if stops:

@@ -785,12 +785,30 @@ def _names(key: str, value: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-@dataclass(frozen=True)
-class Named:
-    """A table of a domain, and how an error calls it."""
+SAMPLE = 2000  # rows of a table whose cells are looked at
 
-    where: str
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A table of a domain, how it is called, and its labels; a target has none."""
+
+    name: str
     table: Frame
+    labels: Array | None = None
+
+    @cached_property
+    def rows(self) -> Array:
+        """Rows, evenly spaced, whose cells are looked at."""
+        return np.unique(np.linspace(0, len(self.table) - 1, SAMPLE).astype(int))
+
+    @cached_property
+    def sample(self) -> Frame:
+        """Their cells."""
+        return self.table[self.rows]
+
+    def filled(self, name: str, options: TableOptions) -> Cells:
+        """The cells of a column in these rows that are not empty."""
+        return filled(self.sample, name, options.na)
 
 
 def learn(
@@ -855,7 +873,7 @@ def learn(
             left_out[name] = column
         elif not all(map(len, cells)):
             lacking[name] = tuple(
-                domain.where
+                domain.name
                 for own_cells, domain in zip(cells, domains, strict=True)
                 if not len(own_cells)
             )
@@ -868,7 +886,7 @@ def learn(
         rows, bad = encoder.as_written(column_of).read(column_of, len(domain.table), absent=True)
         numbers.append(rows)
         problems += [
-            (f"{domain.where}, {domain.table.place(row)}", str(error)) for row, error in bad
+            (f"{domain.name}, {domain.table.place(row)}", str(error)) for row, error in bad
         ]
     if problems:
         raise InputError(
@@ -900,7 +918,7 @@ def _check(
         return
     if own:
         tables = "; ".join(
-            f"{domain.where} has {', '.join(domain.table.names[:8])}" for domain in domains
+            f"{domain.name} has {', '.join(domain.table.names[:8])}" for domain in domains
         )
         raise InputError(
             f"no column is both in a source and in the target: nothing can be transferred ({tables})"

@@ -1,4 +1,4 @@
-"""Figures in one style: lines, stacked weights, ranks. Colours for every eye, readable in grey.
+"""Figures in one style: lines. Colours for every eye, readable in grey.
 
 Each function returns a matplotlib Figure that belongs to no window. A method keeps its number, and with it colour, line
 and marker, in every figure of a report.
@@ -156,37 +156,3 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
     places = np.empty(len(order))
     places[order] = np.clip(flat, 0, max(1 - steps[-1], 0)) + steps
     return [float(place) for place in places]
-
-
-def expert_weights(
-    instances: Any, weights: Any, experts: Sequence[str], title: str = "", most: int = 0
-) -> Figure:
-    """Who was trusted when: the experts' weights along one run, stacked to one; all but the `most` largest as one."""
-    W = np.asarray(weights, dtype=float)
-    names = list(experts)
-    if most and len(names) > most + 1:
-        kept = np.sort(np.argsort(-W.mean(axis=0), kind="stable")[:most])
-        rest = np.setdiff1d(np.arange(len(names)), kept)
-        names = [*(names[i] for i in kept), f"{len(rest)} others"]
-        W = np.column_stack([W[:, kept], W[:, rest].sum(axis=1)])
-    domains = [name.removeprefix("source ").removeprefix("target via ") for name in names]
-    places = {domain: i for i, domain in enumerate(dict.fromkeys(domains))}
-    tops = np.cumsum(W, axis=1)
-    with figure_of(8.2, 3.9) as figure:
-        axes = figure.add_subplot()
-        ends = []
-        for j, (name, domain) in enumerate(zip(names, domains, strict=True)):
-            colour = COLOURS[1:][
-                places[domain] % len(COLOURS[1:])
-            ]  # both experts of a domain share its colour
-            ground = tops[:, j] - W[:, j]
-            axes.fill_between(
-                instances, ground, tops[:, j], facecolor=colour, alpha=0.8, edgecolor=PAPER, linewidth=0.8,
-                hatch="///" if name.startswith("source") else "",
-            )  # fmt: skip
-            ends.append((float(ground[-1] + tops[-1, j]) / 2, name, colour))
-        axes.set(title=title, xlabel="instances of the stream", ylabel="weight", ylim=(0, 1))
-        axes.set_xlim(instances[0], instances[-1])
-        axes.grid(False)
-        label_ends(axes, ends)
-        return figure

@@ -104,8 +104,7 @@ class Comparison(_Page):
         "Is the difference significant?": [parts.tests_table],
         "What each source was worth": [parts.sources_table],
         "Calibration of the probabilities": [parts.reliability],
-        "Confusion matrix": [(parts.confusion, parts.confusion_table)],
-        "Inside": [parts.weights],
+        "Most frequent mistakes": [parts.confusion_table],
     }
     # of the table of methods: what stands above a column, its format, and whether the lowest (1) or highest is best
     columns: Mapping[str, tuple[str, str, int]] = {

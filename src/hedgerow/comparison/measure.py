@@ -108,7 +108,7 @@ def measure(unit: Unit, task: Task, model: Any, order: int) -> Row:
     stream = task.arrived(order)
     at = np.array(evenly(len(stream)))
     shuffled = whole.arrivals is None
-    facts: Row = {"experts": [], "weights": [], "options": {}, "notes": []}
+    facts: Row = {"options": {}, "notes": []}
     facts["sources"] = [source.name for source in task.sources]
     if isinstance(model, FittedPeer):
         facts["title"] = model.peer.title
@@ -180,7 +180,6 @@ def _classes(stream: Domain, model: Any, whole: Task) -> Row:
         predicted = np.where(total[:, 0] > 0, p.argmax(axis=1), -1)
         p = np.where(total > 0, p / np.where(total > 0, total, 1), 1 / len(table.classes))
     else:
-        at = np.array(evenly(len(codes)))
         X = stream.X if model.table_ is None else as_table(stream)
         began = time.perf_counter()
         explained = model.explain_then_learn(
@@ -191,11 +190,7 @@ def _classes(stream: Domain, model: Any, whole: Task) -> Row:
         predicted = places[explained.codes]
         p = np.zeros((len(codes), len(table.classes)))
         p[:, places] = explained.probabilities
-        own = {
-            "experts": model.expert_names_,
-            "weights": explained.weights[at - 1],
-            "options": {"dim": model.dim_},
-        }
+        own = {"options": {"dim": model.dim_}}
     wrong = (predicted != codes) & known
     first = np.flatnonzero(known)[:FIRST]
     pairs, counts = np.unique(

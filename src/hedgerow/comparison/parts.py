@@ -24,9 +24,7 @@ figure = partial(page.figure, TEXTS)
 
 WINDOW = 4  # checkpoints: a tenth of a stream that has forty
 LEAST = 10  # predictions of a bin that are enough to draw it
-EXPERTS = 5  # experts that have a band of their own; the rest share one
-SHOWN = 12  # classes up to which their shares are written into the figure; lines of the table of mistakes among them
-CLASSES = 25  # classes that a figure of mistakes among them can show
+SHOWN = 12  # classes up to which their table is open; lines of the table of mistakes among them
 STREAM = "instances of the stream"
 
 # -- tables -----------------------------------------------------------------------------------------------------
@@ -190,20 +188,6 @@ def windowed(c: Comparison) -> Figure | None:
     )
 
 
-def weights(c: Comparison) -> Figure | None:
-    """Which experts were trusted when, in the first order of the best method that has several."""
-    method = next((name for name in c.ranked if len(c.of(name)["experts"].iloc[0]) > 1), None)
-    if method is None:
-        return None
-    row = c.of(method).iloc[0]
-    title = f"{c.titles[method]}, first order"
-    drawing = figures.expert_weights(
-        row["instances"], row["weights"], row["experts"], title, most=EXPERTS
-    )
-    drawing.set_size_inches(*SIZE)
-    return figure("expert-weights", drawing)
-
-
 def reliability(c: Comparison) -> Figure:
     """Confidence against how often it was right."""
     lines = []
@@ -222,37 +206,6 @@ def reliability(c: Comparison) -> Figure:
         axes.plot([0, 100], [0, 100], color=figures.TEXT, linewidth=0.9, linestyle=figures.DOTTED)
         axes.set(xlabel="confidence, %", ylabel="right, %", xlim=(0, 100), ylim=(0, 100))
     return figure("reliability", drawing, least=LEAST)
-
-
-def confusion(c: Comparison) -> Figure | None:
-    """What the leader takes for what, each class as 100 %; None with more classes than a figure can show."""
-    classes = [str(label) for label in c.shared["classes"]]
-    leader = c.titles[c.leader]
-    K = len(classes)
-    if K > CLASSES:
-        return None
-    places = dict.fromkeys(("index", "columns"), range(K))  # without predictions that were none
-    square = c.confusion(c.leader).reindex(**places, fill_value=0).to_numpy()
-    share = 100 * square / np.maximum(square.sum(axis=1, keepdims=True), 1)
-    side = min(2.2 + 0.42 * K, 9.0)
-    with figure_of(side + 0.8, side) as drawing:
-        axes = drawing.add_subplot()
-        image = axes.imshow(share, cmap="Blues", vmin=0, vmax=100)
-        axes.grid(False)
-        axes.set_xticks(range(K), classes, rotation=90 if max(map(len, classes)) > 3 else 0)
-        axes.set_yticks(range(K), classes)
-        axes.set(xlabel="predicted class", ylabel="true class", title=leader)
-        for i, j in zip(*np.nonzero(share >= 0.5), strict=True) if K <= SHOWN else ():
-            ink = (
-                "#fefefe" if share[i, j] > 55 else "#222222"
-            )  # by what is behind, and no colour that a theme changes
-            axes.text(j, i, f"{share[i, j]:.0f}", ha="center", va="center", fontsize=8.5, color=ink)
-        drawing.colorbar(image, ax=axes, label="% of the class", shrink=0.8).outline.set_visible(
-            False
-        )
-        axes.spines[:].set_visible(False)
-        axes.tick_params(length=0)
-    return figure("confusion-shares", drawing, name="confusion", leader=leader)
 
 
 def running_error(c: NumberComparison) -> Figure:

@@ -194,9 +194,7 @@ def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_pat
         assert names >= {
             "running-mistakes",
             "windowed-mistakes",
-            "expert-weights",
             "reliability",
-            "confusion",
         }
         assert (folder / "report.html").read_text(encoding="utf-8").count(
             "data:image/svg+xml;base64,"

@@ -30,9 +30,7 @@ TIMES = ("seconds_offline", "seconds_online")
 FIGURES = [
     "running-mistakes",
     "windowed-mistakes",
-    "expert-weights",
     "reliability",
-    "confusion",
 ]
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
@@ -201,7 +199,7 @@ def test_the_row_of_a_method_is_predict_then_learn_of_the_estimator(comparison, 
     assert row["curve"] == np.cumsum(wrong)[places - 1].tolist()
 
 
-def test_probabilities_weights_and_confusion_are_those_of_the_predictions(comparison, domains):
+def test_probabilities_and_confusion_are_those_of_the_predictions(comparison, domains):
     clf, stream = fitted(domains, "hedgerow-linear", "tilted", "faded")
     told = clf.explain_then_learn(stream.X, stream.y)
     row = row_of(comparison, "hedgerow-linear")
@@ -209,7 +207,6 @@ def test_probabilities_weights_and_confusion_are_those_of_the_predictions(compar
     assert row["log_loss"] == pytest.approx(log_loss(told.probabilities, codes))
     assert row["brier"] == pytest.approx(brier(told.probabilities, codes))
     assert row["bins"]["count"] == reliability(told.probabilities, codes)["count"]
-    assert np.allclose(row["weights"][-1], told.weights[-1])
     for true, prediction, count in row["confusion"]:
         assert count == ((codes == true) & (told.codes == prediction)).sum()
     assert sum(count for _, _, count in row["confusion"]) == row["n"]

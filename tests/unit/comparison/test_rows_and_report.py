@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hedgerow import load, split
 from hedgerow.comparison import page as report
 from hedgerow.comparison import results
-from hedgerow.comparison.figures import Line, expert_weights, spread
+from hedgerow.comparison.figures import Line, along, spread
 from hedgerow.comparison.measure import fit_classifier, measure
 from hedgerow.comparison.page import THEMES, Beside, Figure, Missing, Report, Section
 from hedgerow.comparison.results import Row
@@ -135,7 +135,6 @@ def test_every_order_starts_from_the_same_fit(runs: list[Row]) -> None:
     [again] = unit.rows([1])
     kept = row_of(runs, "oddm", 1)
     assert again["curve"].tolist() == kept["curve"]
-    assert again["weights"].tolist() == kept["weights"]
     assert row_of(runs, "oddm")["curve"] != kept["curve"]
 
 
@@ -180,7 +179,7 @@ def test_checkpoints_are_spread_evenly_up_to_the_end(n, count):
 # -- figures ----------------------------------------------------------------------------------------------------
 
 
-def test_figures_name_every_line(runs: list[Row]) -> None:
+def test_figures_name_every_line() -> None:
     panel = Panel(
         "as published",
         [Line.over(name, j, [1, 2], [[5, 7], [6, 8]]) for j, name in enumerate(METHODS)],
@@ -191,26 +190,12 @@ def test_figures_name_every_line(runs: list[Row]) -> None:
     ] * 2
     [legend] = draw([panel, panel]).legends
     assert [text.get_text() for text in legend.get_texts()] == list(METHODS)
-    row = row_of(runs, "oddm")
-    [axes] = expert_weights(row["instances"], row["weights"], row["experts"], "weights").axes
-    assert [text.get_text() for text in axes.texts] == row["experts"]
-    tops = np.array(
-        [path.vertices[:, 1].max() for band in axes.collections for path in band.get_paths()]
-    )
-    assert tops.max() == pytest.approx(1.0)  # the weights of all experts, one above the other
-    few = expert_weights(row["instances"], row["weights"], row["experts"], most=2).axes[0]
-    assert [text.get_text() for text in few.texts][-1] == f"{len(row['experts']) - 2} others"
 
 
-def test_a_drawing_is_the_same_in_every_run_and_its_themes_differ_in_three_colours(
-    runs: list[Row],
-) -> None:
-    row = row_of(runs, "oddm")
-
+def test_a_drawing_is_the_same_in_every_run_and_its_themes_differ_in_three_colours() -> None:
     def drawing() -> Figure:
-        return Figure(
-            "weights", expert_weights(row["instances"], row["weights"], row["experts"]), "Weights."
-        )
+        lines = [Line.over(name, j, [1, 2], [[5, 7], [6, 8]]) for j, name in enumerate(METHODS)]
+        return Figure("along", along(lines, "labels", "mistakes, %"), "Mistakes.")
 
     one = drawing()
     two = drawing()

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from hedgerow.core.domains import Frame
-from hedgerow.findings import Bins, Known, examine
+from hedgerow.findings import Bins, examine
+from hedgerow.tables import Named
 
 
-def tables(rows: int, leak: float, seeds: int = 3) -> list[Known]:
+def tables(rows: int, leak: float, seeds: int = 3) -> list[Named]:
     """`near` is the label but for a share `leak` of the rows."""
     made = []
     for seed in range(seeds):
@@ -17,7 +18,7 @@ def tables(rows: int, leak: float, seeds: int = 3) -> list[Known]:
         y = rng.random(rows) < 0.3
         near = np.where(rng.random(rows) < leak, rng.random(rows) < 0.3, y)
         columns = (near + rng.random(rows) / 2, rng.normal(size=rows))
-        made.append(Known(f"s{seed}", Frame(("near", "noise"), columns), np.where(y, "a", "b")))
+        made.append(Named(f"s{seed}", Frame(("near", "noise"), columns), np.where(y, "a", "b")))
     return made
 
 
@@ -41,7 +42,7 @@ def test_a_number_that_is_given_away():
     for i in range(2):
         y = rng.normal(size=600)
         columns = (3 * y + 1e-3 * rng.normal(size=600), y + rng.normal(size=600))
-        made.append(Known(f"s{i}", Frame(("given", "honest"), columns), y))
+        made.append(Named(f"s{i}", Frame(("given", "honest"), columns), y))
     found = examine(made, numbers=True)
     assert [each.leak for each in found.found if each.leak] == ["given"]
 
