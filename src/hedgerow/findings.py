@@ -35,6 +35,7 @@ from hedgerow.tables import (
     LARGE,
     MOST_ALIKE,
     NAN,
+    ODD_DATE,
     SAMPLE,
     Column,
     Named,
@@ -360,6 +361,8 @@ def _doubtful(
     for name, column in columns.items():
         if isinstance(column, str):
             reasons.setdefault(column, []).append(name)
+        elif column.like_dates:
+            found.append(Finding(f"column {name!r} {ODD_DATE}; it is a category"))
         if name in options.named:
             continue
         cells = {part.name: list(part.filled(name, options)) for part in parts}

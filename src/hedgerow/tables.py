@@ -170,10 +170,9 @@ class Column(ABC):
     def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
         """The numbers of many cells, and the rows whose cells cannot be used (gaps stand for these)."""
         every = cells.tolist() if isinstance(cells, np.ndarray) else cells
-        texts = _only_texts(
-            every
-        )  # of other types, values that are equal may not be alike: 1 and true
-        place = {cell: k for k, cell in enumerate(dict.fromkeys(every))} if texts else {}
+        # of several types, values that are equal may not be alike: 1 and true
+        alike = set(map(type, every)) <= {bool, NoneType} or _only_texts(every)
+        place = {cell: k for k, cell in enumerate(dict.fromkeys(every))} if alike else {}
         numbers: list[tuple[float, ...]] = []
         bad: dict[int, BadCell] = {}
         for k, cell in enumerate(place or every):
@@ -183,7 +182,7 @@ class Column(ABC):
                 numbers.append(self(None))
                 bad[k] = error
         matrix = np.array(numbers, dtype=np.float64).reshape(len(numbers), len(self.names))
-        if not texts:
+        if not alike:
             return matrix, bad
         at = [place[cell] for cell in every]
         return matrix[at], {i: bad[k] for i, k in enumerate(at) if k in bad} if bad else {}
@@ -266,12 +265,6 @@ class Boolean(Column):
         if value is None:
             raise BadCell(self.name, f"{shown(cell)} is not yes or no; write yes or no, {EMPTY_IT}")
         return (value,)
-
-    def encode(self, cells: Array | list[Any]) -> tuple[Array, dict[int, BadCell]]:
-        """All at once where every cell is a boolean of a data frame."""
-        if not self.gaps and isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
-            return cells.astype(np.float64)[:, None], {}
-        return super().encode(cells)
 
 
 @dataclass(frozen=True)
@@ -661,21 +654,6 @@ class TableEncoder:
             ),
             *((name, f"left out: {why}") for name, why in self.left_out.items()),
         ]
-
-    def notes(self) -> list[str]:
-        """What a person should know: columns left out, unread dates, and columns that not everyone has."""
-        lines = []
-        for why in dict.fromkeys(self.left_out.values()):
-            names = [name for name, reason in self.left_out.items() if reason == why]
-            lines.append(f"left out, {why}: {', '.join(names)}")
-        lines += [
-            f"column {column.name!r} {ODD_DATE}; it is a category"
-            for column in self.used
-            if column.like_dates
-        ]
-        for name, domains in (self.lacking or {}).items():
-            lines.append(f"column {name!r} is not in {', '.join(domains)}")
-        return lines
 
     def __repr__(self) -> str:
         lines = [f"  {name}: {what}" for name, what in self.rows()]

@@ -610,7 +610,7 @@ def _show(report: Path) -> None:
     for table in comparison.tables:
         terminal.print_line(table.title, style="bold")
         terminal.print_table(table.header, table.texts, numbers=True, best=table.best)
-    for note in comparison.column_notes:
-        terminal.print_line(note)
+    for text in comparison.findings:
+        terminal.print_line(text)
     terminal.print_line("Report:", style="bold")
     print(report)

@@ -174,7 +174,6 @@ def _fit(
         parts = sum(len(source.partitions) for source in domains)
         notes.append(f"read part by part, as {why}: {passes} passes over {parts} parts")
     notes += [each.note for each in model.info_ if each.note]
-    notes += () if model.table_ is None else model.table_.notes()
     read_from = [
         (source.name, source.count if why else len(source), len(set(different.tolist())))
         for source, different in zip(domains, labels, strict=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import nan
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -60,6 +61,11 @@ class _Page:
         """The page: the verdict, figures and tables, and at the end what was run."""
         raise NotImplementedError
 
+    @property
+    def findings(self) -> list[str]:
+        """What the check of the data has found, a line each."""
+        return list(self.records[0]["found"]["texts"])
+
     def save(self, folder: str | Path) -> Path:
         """The report, its figures and tables, and the rows into a new folder; the path of the report."""
         out = Path(folder)
@@ -97,7 +103,7 @@ class Comparison(_Page):
     shown = ("methods", "classes", "sources")  # tables in a terminal
     # titles of sections, and the functions that make what stands there; those of a tuple stand beside each other
     sections: ClassVar[Mapping[str, Sequence[Any]]] = {
-        "Your data": [parts.findings, parts.data_table],
+        "Your data": [attrgetter("findings"), parts.data_table],
         "Along the stream": [(parts.running, parts.windowed)],
         "Mistakes, calibration, time": [parts.methods_table],
         "Class by class": [parts.classes_table],
@@ -380,15 +386,6 @@ class Comparison(_Page):
         )
 
     @property
-    def column_notes(self) -> list[str]:
-        """What the encoder of tables left out, and which columns not every source has."""
-        return list(
-            dict.fromkeys(
-                note for name in self.methods for notes in self.of(name)["notes"] for note in notes
-            )
-        )
-
-    @property
     def verdict(self) -> str:
         """Who leads and by how much, who starts best, whose probabilities are best, what the sources are worth."""
         pairs = {pair.second: pair for pair in self.pairs}
@@ -484,7 +481,7 @@ class NumberComparison(Comparison):
     noun = "labels"
     shown = ("learners", "significance", "sources")
     sections: ClassVar[Mapping[str, Sequence[Any]]] = {
-        "Your data": [parts.findings, parts.data_table],
+        "Your data": [attrgetter("findings"), parts.data_table],
         "Along the stream": [parts.running_error],
         "Errors, intervals, time": [parts.methods_table],
         "Is the difference significant?": [parts.tests_table],
@@ -583,7 +580,6 @@ class DomainComparison(_Page):
         names = list(dict.fromkeys(row["task"] for row in rows if row["group"] == COMPARED))
         self.targets = {name: Comparison.of_rows(rows, task=name) for name in names}
         self.first = first = self.targets[names[0]]
-        self.column_notes = first.column_notes
         columns = {name: c.table.set_index("method")[c.measure] for name, c in self.targets.items()}
         self.table: pd.DataFrame = require("pandas", "lab").DataFrame(columns).T[first.methods]
         self.ranking = friedman({name: self.table[name].to_numpy() for name in first.methods})
@@ -696,7 +692,6 @@ def _facts(c: Comparison, command: str) -> dict[str, str]:
         "unlabelled": counted(domains["unlabelled"]) or "none",
         "stream": counted(domains["stream"], f", {c.n} labelled"),
         "table": f"{domains['columns']} columns, {labels}",
-        "columns": "; ".join(c.column_notes),
         "data": str(c.shared["comparison"]),
         "methods": ", ".join(c.titles[name] for name in c.methods),
         "options": f"random_state={SEED}, {f'{given}, ' if given != '{}' else ''}all others at their defaults",

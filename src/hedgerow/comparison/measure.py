@@ -108,12 +108,10 @@ def measure(unit: Unit, task: Task, model: Any, order: int) -> Row:
     stream = task.arrived(order)
     at = np.array(evenly(len(stream)))
     shuffled = whole.arrivals is None
-    facts: Row = {"options": {}, "notes": []}
+    facts: Row = {"options": {}}
     facts["sources"] = [source.name for source in task.sources]
     if isinstance(model, FittedPeer):
         facts["title"] = model.peer.title
-    elif model.table_ is not None:
-        facts["notes"] = model.table_.notes()
     facts |= (
         _numbers(stream, model, whole) if task.kind == REGRESS else _classes(stream, model, whole)
     )

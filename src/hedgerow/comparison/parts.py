@@ -39,11 +39,6 @@ BY_CLASS = {
 }  # forms of the columns of classes
 
 
-def findings(c: Comparison) -> list[str]:
-    """What the check of the data has found, a line each."""
-    return list(c.shared["found"]["texts"])
-
-
 def data_table(c: Comparison) -> Table:
     """What each column is in each table, and what it becomes."""
     found = c.shared["found"]

@@ -142,8 +142,8 @@ def test_fit_names_a_column_that_only_one_file_has(
         "-o", tmp_path / "m.safetensors",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "column 'price' is not in odd" in done.stdout
-    assert "column 'depth' is not in shop" in done.stdout
+    assert "not in odd: price" in done.stdout
+    assert "not in shop: depth" in done.stdout
 
 
 CLEAR = "a\x1b[2J"  # would empty the screen

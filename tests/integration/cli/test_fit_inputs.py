@@ -186,11 +186,7 @@ def test_a_date_that_is_taken_for_a_category_is_said_to_look_like_one(
     assert "column 'when' looks like a date that is written otherwise" in done.stdout.replace(
         "\n", " "
     ), done.stdout
-    assert (
-        OnlineTransferClassifier.load(model)
-        .table_.notes()[0]
-        .startswith("column 'when' looks like a date")
-    )
+    assert done.stdout.count("'when'") == 1
 
 
 def test_a_fit_on_a_sample_says_so_and_so_does_inspect(hedgerow: Run, tmp_path: Path) -> None:

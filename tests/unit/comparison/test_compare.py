@@ -360,7 +360,7 @@ def test_rows_of_tables_are_those_of_the_estimator(frames, method):
         )
         wrong = clf.predict_then_learn(X[30:], y[30:]) != y[30:]
         assert unpacked(row_of(comparison, method, without)).tolist() == wrong.tolist()
-    assert any("'price' is not in b" in note for note in comparison.column_notes)
+    assert any("not in b: price" in text for text in comparison.findings)
 
 
 def test_files_of_every_kind_and_peers(frames, tmp_path):

@@ -8,7 +8,6 @@ import pytest
 from sklearn.metrics import log_loss, precision_score, recall_score, roc_auc_score
 
 from hedgerow import Domain, InputError, OnlineTransferClassifier, compare, compare_domains, split
-from hedgerow.comparison.parts import times
 from hedgerow.comparison.runner import find_methods
 from hedgerow.comparison.tables import Table, Value
 
@@ -89,7 +88,7 @@ def test_options_and_columns_reach_the_methods_that_read_them(domains):
         row["method"]: row["options"].get("dim") for row in comparison.records if not row["variant"]
     }
     assert dims["oddm"] == 4
-    assert any("dropped: note" in note for note in comparison.column_notes)
+    assert any("dropped: note" in text for text in comparison.findings)
     with pytest.raises(InputError, match=r"did you mean 'dim'"):
         compare([domains["tilted"]], domains["faded"], methods="pa", options={"dimm": 3})
 
@@ -137,10 +136,6 @@ def test_latex_has_the_best_in_bold_and_fits_a_line():
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{\begin{tabular}{lr}"
         in text
     )
-
-
-def test_counts_are_counts():
-    assert [times(12345.0), times(7.0), times(2.5)] == ["12,345", "7", "2.5"]
 
 
 def test_all_methods_of_the_paper_are_ours_too():

@@ -229,15 +229,6 @@ def test_panels_that_show_the_same_have_one_scale_from_zero_that_ends_where_the_
         assert 0.4 <= c[1] < 0.5
 
 
-def test_a_band_is_one_deviation_about_the_mean() -> None:
-    line = Line.over("pa", 0, [1, 2], [[10, 14], [20, 28]])
-    assert line.y.tolist() == [12, 24]
-    assert (line.high - line.y).tolist() == pytest.approx([8**0.5, 32**0.5])
-    assert (line.y - line.low).tolist() == pytest.approx([8**0.5, 32**0.5])
-    alone = Line.over("pa", 0, [1, 2], [[10], [20]])
-    assert alone.low.tolist() == alone.y.tolist() == alone.high.tolist()
-
-
 def test_labels_never_overlap(rng: np.random.Generator) -> None:
     for _ in range(20):
         heights = rng.random(8).tolist()

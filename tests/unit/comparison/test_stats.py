@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from hedgerow.comparison.stats import against, critical_difference, friedman, holm, wilcoxon
+from hedgerow.comparison.stats import against, critical_difference, friedman, wilcoxon
 from hedgerow.core.errors import InputError
 from reproduction.figures import cliques
 
@@ -58,20 +58,6 @@ def test_the_worked_example_of_demsar():
         == pytest.approx(1.25, abs=0.005)
     )
     assert critical_difference(4, 14, 0.10) == pytest.approx(1.12, abs=0.005)
-
-
-def test_a_friedman_example_by_hand():
-    """Ranks (1 2 3 4), (1 3 2 4), (2 1 3 4), (1 2 4 3), (1 2.5 2.5 4): sums 6 10.5 14.5 19, one pair of ties.
-
-    sum R_j^2/N^2 - k(k+1)^2/4 = 717.5/25 - 25 = 3.7; times 12*5/20 = 3 is 11.1; ties (8 - 2)/(5*60) = .02;
-    11.1/.98 = 11.3265; F = 4*11.3265/(15 - 11.3265) = 12.3333.
-    """
-    ranking = friedman(columns(FIVE_TASKS))
-    assert ranking.ordered == [("a", 1.2), ("b", 2.1), ("c", 2.9), ("d", 3.8)]
-    assert ranking.chi_square == pytest.approx(11.1 / 0.98)
-    assert ranking.f == pytest.approx(37 / 3)
-    assert ranking.p == pytest.approx(reference.chi2.sf(11.1 / 0.98, 3))
-    assert ranking.f_p == pytest.approx(reference.f.sf(37 / 3, 3, 12))
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6), st.integers(2, 9))
@@ -138,17 +124,6 @@ def test_where_nothing_differs_no_test_sees_a_difference():
     ranking = friedman(same)
     assert (ranking.chi_square, ranking.p, ranking.f, ranking.f_p) == (0.0, 1.0, 0.0, 1.0)
     assert cliques(ranking) == [("a", "b", "c")]
-
-
-def test_twenty_orders_all_on_one_side():
-    assert wilcoxon(np.arange(20), np.arange(20) + np.arange(1, 21)).p == 2 / 2**20
-
-
-def test_holm_is_the_worked_rule():
-    """Sorted .005 .01 .03 .04 times 4 3 2 1 = .02 .03 .06 .04, made increasing: .02 .03 .06 .06."""
-    np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-    assert holm([0.7, 0.8]) == [1.0, 1.0]
 
 
 def test_p_values_are_corrected_over_the_reference_s_own_pairs():

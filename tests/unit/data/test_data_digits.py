@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from hedgerow.data import SCANNERS, Scanner, deal, load
+from hedgerow.data import Scanner, deal, load
 
 
 @pytest.fixture(scope="module")
@@ -27,18 +27,6 @@ def test_pixels_are_ink_and_no_image_is_blank(domains):
         assert domain.X.max() <= 16 + 1e-9
         assert (domain.X.max(axis=1) - domain.X.min(axis=1) > 4).all()
         assert len(domain.feature_names) == 64
-
-
-def test_two_loads_are_the_same_arrays(domains):
-    again = load("digits")
-    assert list(again) == list(domains) == list(SCANNERS)
-    for name, domain in domains.items():
-        assert np.array_equal(domain.X, again[name].X)
-
-
-def test_a_scanner_without_settings_changes_nothing():
-    images = load_digits().images
-    assert np.array_equal(Scanner().take(images), images)
 
 
 @pytest.mark.parametrize(
