@@ -402,7 +402,8 @@ def _doubtful(
                 )
             )
     for why, names in reasons.items():
-        found.append(Finding(f"left out, {why}: {listed(names)} (--column keep=NAME uses one)"))
+        remedy = "" if {*names} <= {*options.named} else " (--column keep=NAME uses one)"
+        found.append(Finding(f"left out, {why}: {listed(names)}{remedy}"))
     return found
 
 
