@@ -165,7 +165,7 @@ def test_damaged_sparse_matrices_are_refused_before_anything_reads_them(how, for
     clf = fitted(SPARSE, "oddm")
     X = made(SPARSE.X).copy()
     how(X)
-    words = "a damaged sparse matrix: .*; build it anew"
+    words = "a damaged sparse matrix: .*; build it again"
     for use in verbs(X, SPARSE.y).values():
         refused(clf, use, words)
     refused(clf, lambda clf: clf.fit_domains([Domain("a", X, SPARSE.y)]), words)
