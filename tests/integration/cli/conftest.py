@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import csv
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command import COMMAND, Run, environment
+from support.command import COMMAND, environment
 
 NAMES = ["width", "height", "weight", "age", "price"]
 
 
 @pytest.fixture(scope="session")
-def hedgerow() -> Run:
-    def run(
-        *arguments: object, stdin: str | None = None, **extra: str
-    ) -> subprocess.CompletedProcess[str]:
+def hedgerow():
+    """A command; the words of its first argument, and of those that begin with "-", stand together."""
+
+    def run(*arguments, stdin=None, **extra):
+        words = []
+        for i, each in enumerate(map(str, arguments)):
+            words += each.split() if i == 0 or each.startswith("-") else [each]
         return subprocess.run(
-            [*COMMAND, *map(str, arguments)],
+            [*COMMAND, *words],
             input=stdin,
             capture_output=True,
             text=True,
@@ -30,13 +32,13 @@ def hedgerow() -> Run:
     return run
 
 
-def write_csv(path: Path, header: list[str], rows: list[list[object]]) -> Path:
+def write_csv(path, header, rows):
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return path
 
 
-def instances(seed: int, n: int, shift: float) -> list[list[object]]:
+def instances(seed, n, shift):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(NAMES)))
     y = np.where(X[:, 0] + X[:, 1] > 0, "mug", np.where(X[:, 2] > 0, "pan", "Töpfe"))
@@ -46,7 +48,7 @@ def instances(seed: int, n: int, shift: float) -> list[list[object]]:
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     header = [*NAMES, "kind"]
     write_csv(folder / "shop.csv", header, instances(0, 80, 0.0))
@@ -62,11 +64,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(files: Path, hedgerow: Run) -> Path:
+def model(files, hedgerow):
     path = files / "model.safetensors"
     done = hedgerow(
-        "fit", "--source", files / "shop.csv", "--source", files / "web.csv", "--label", "kind",
-        "--unlabelled", files / "new.csv", "--option", "rank=4", "-o", path,
-    )  # fmt: skip
+        "fit --source",
+        files / "shop.csv",
+        "--source",
+        files / "web.csv",
+        "--label kind --unlabelled",
+        files / "new.csv",
+        "--option rank=4 -o",
+        path,
+    )
     assert done.returncode == 0, done.stderr
     return path

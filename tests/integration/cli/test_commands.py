@@ -6,23 +6,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command import COMMAND, Run, environment
+from support.command import COMMAND, environment
 
 from hedgerow import OnlineTransferClassifier
 
 
-def test_help_names_the_commands(hedgerow: Run) -> None:
+def test_help_names_the_commands(hedgerow):
     done = hedgerow("--help")
     assert done.returncode == 0
     for command in ("demo", "methods", "data", "fit", "run"):
         assert command in done.stdout
 
 
-def test_help_of_warm(hedgerow: Run) -> None:
-    assert "Compile the kernels into the cache" in hedgerow("warm", "--help").stdout
+def test_help_of_warm(hedgerow):
+    assert "Compile the kernels into the cache" in hedgerow("warm --help").stdout
 
 
-def test_the_command_line_imports_no_numbers() -> None:
+def test_the_command_line_imports_no_numbers():
     code = (
         "import sys, hedgerow.cli.app\n"
         "print([m for m in ('numpy', 'scipy', 'sklearn', 'matplotlib') if m in sys.modules])"
@@ -30,7 +30,7 @@ def test_the_command_line_imports_no_numbers() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-def test_without_its_packages_the_remedy_is_given() -> None:
+def test_without_its_packages_the_remedy_is_given():
     code = "import sys; sys.modules['cyclopts'] = None; from hedgerow.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
@@ -38,21 +38,27 @@ def test_without_its_packages_the_remedy_is_given() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_version_methods_and_data(hedgerow: Run, tmp_path: Path) -> None:
+def test_version_methods_and_data(hedgerow, tmp_path):
     assert hedgerow("--version").stdout.startswith("hedgerow ")
     assert "oddm-fixed" in hedgerow("methods").stdout
-    assert "refresh_every" in hedgerow("methods", "--readings").stdout
-    listed = hedgerow("data", "--data-dir", tmp_path)
+    assert "refresh_every" in hedgerow("methods --readings").stdout
+    listed = hedgerow("data --data-dir", tmp_path)
     assert listed.returncode == 0
     assert "embedded" in listed.stdout
 
 
-def test_fit_says_what_it_found_and_keeps_names(files: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_fit_says_what_it_found_and_keeps_names(files, hedgerow, tmp_path):
     path = tmp_path / "m.safetensors"
     done = hedgerow(
-        "fit", "--source", files / "shop.csv", "--source", files / "web.csv", "--label", "kind",
-        "--unlabelled", files / "new.csv", "--method", "homotlms", "-o", path,
-    )  # fmt: skip
+        "fit --source",
+        files / "shop.csv",
+        "--source",
+        files / "web.csv",
+        "--label kind --unlabelled",
+        files / "new.csv",
+        "--method homotlms -o",
+        path,
+    )
     assert done.returncode == 0, done.stderr
     for word in (
         "shop",
@@ -70,11 +76,9 @@ def test_fit_says_what_it_found_and_keeps_names(files: Path, hedgerow: Run, tmp_
 
 
 @pytest.mark.parametrize("options", [["--method", "oddm"], []])
-def test_fit_shows_how_far_each_source_is_from_the_target(
-    files: Path, hedgerow: Run, tmp_path: Path, options: list[str]
-) -> None:
+def test_fit_shows_how_far_each_source_is_from_the_target(files, hedgerow, tmp_path, options):
     model = tmp_path / "m.safetensors"
-    fit = ("fit", "--source", files / "shop.csv", "--label", "kind", "-o", model, *options)
+    fit = ("fit --source", files / "shop.csv", "--label kind -o", model, *options)
     done = hedgerow(*fit, "--unlabelled", files / "new.csv")
     assert done.returncode == 0, done.stderr
     header, source, *_ = done.stdout.splitlines()
@@ -87,9 +91,7 @@ def test_fit_shows_how_far_each_source_is_from_the_target(
     assert "no target rows: alignment skipped" in alone
 
 
-def test_columns_in_another_order_are_the_same_columns(
-    files: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_columns_in_another_order_are_the_same_columns(files, hedgerow, tmp_path):
     from hedgerow.core.domains import same_columns
     from hedgerow.data import read
 
@@ -111,16 +113,11 @@ def test_columns_in_another_order_are_the_same_columns(
         (["-o", "nowhere/at/all.safetensors"], "does not exist"),
     ],
 )
-def test_fit_refuses_in_one_line(
-    files: Path, hedgerow: Run, tmp_path: Path, arguments: list[str], words: str
-) -> None:
+def test_fit_refuses_in_one_line(files, hedgerow, tmp_path, arguments, words):
     done = hedgerow(
-        "fit",
-        "--source",
+        "fit --source",
         files / "shop.csv",
-        "--label",
-        "kind",
-        "-o",
+        "--label kind -o",
         tmp_path / "m.safetensors",
         *arguments,
     )
@@ -131,16 +128,18 @@ def test_fit_refuses_in_one_line(
     assert not (tmp_path / "m.safetensors").exists()
 
 
-def test_fit_names_a_column_that_only_one_file_has(
-    files: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_fit_names_a_column_that_only_one_file_has(files, hedgerow, tmp_path):
     (tmp_path / "odd.csv").write_text(
         "width,height,weight,age,depth,kind\n1,2,3,4,5,mug\n2,3,4,5,6,pan\n"
     )
     done = hedgerow(
-        "fit", "--source", files / "shop.csv", "--source", tmp_path / "odd.csv", "--label", "kind",
-        "-o", tmp_path / "m.safetensors",
-    )  # fmt: skip
+        "fit --source",
+        files / "shop.csv",
+        "--source",
+        tmp_path / "odd.csv",
+        "--label kind -o",
+        tmp_path / "m.safetensors",
+    )
     assert done.returncode == 0, done.stderr
     assert "not in odd: price" in done.stdout
     assert "not in shop: depth" in done.stdout
@@ -149,24 +148,20 @@ def test_fit_names_a_column_that_only_one_file_has(
 CLEAR = "a\x1b[2J"  # would empty the screen
 
 
-def test_control_characters_of_the_data_do_not_reach_the_terminal(
-    hedgerow: Run, tmp_path: Path
-) -> None:
+def test_control_characters_of_the_data_do_not_reach_the_terminal(hedgerow, tmp_path):
     rows = "".join(f"{i},{i * i % 7},{['b', CLEAR][i % 2]}\n" for i in range(20))
     (tmp_path / "odd.csv").write_text(f"x\x1b[31m,y,kind\n{rows}")
     model = tmp_path / "m.safetensors"
-    fitted = hedgerow("fit", "--source", tmp_path / "odd.csv", "--label", "kind", "-o", model)
+    fitted = hedgerow("fit --source", tmp_path / "odd.csv", "--label kind -o", model)
     shown = hedgerow("inspect", model)
-    refused = hedgerow(
-        "fit", "--source", tmp_path / "odd.csv", "--label", "k\x1b[31mind", "-o", model
-    )
+    refused = hedgerow("fit --source", tmp_path / "odd.csv", "--label k[31mind -o", model)
     assert (fitted.returncode, shown.returncode, refused.returncode) == (0, 0, 2)
     for done in (fitted, shown, refused):
         assert "\x1b" not in done.stdout + done.stderr
     assert "\\x1b[2J" in shown.stdout
 
 
-def test_a_full_disk_is_one_line(model: Path) -> None:
+def test_a_full_disk_is_one_line(model):
     with open("/dev/full", "w") as full:
         command = [*COMMAND, "inspect", str(model)]
         done = subprocess.run(
@@ -178,8 +173,8 @@ def test_a_full_disk_is_one_line(model: Path) -> None:
     )
 
 
-def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_path: Path) -> None:
-    done = hedgerow("demo", "--out", tmp_path / "d", "--orders", 2, "--jobs", 1, "--target", "thin")
+def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow, tmp_path):
+    done = hedgerow("demo --out", tmp_path / "d", "--orders", 2, "--jobs", 1, "--target thin")
     assert done.returncode == 0, done.stderr
     report = Path(done.stdout.splitlines()[-1])
     assert report == (tmp_path / "d" / "our-input" / "report.html").resolve()
@@ -201,7 +196,7 @@ def test_demo_in_a_pipe_is_plain_and_ends_with_the_report(hedgerow: Run, tmp_pat
         ) >= len(names)
         for path in (*(folder / "figures").glob("*.png"), folder / "results.jsonl"):
             assert path.stat().st_size > 1000
-    assert hedgerow("demo", "--target", "sideways").returncode == 2
+    assert hedgerow("demo --target sideways").returncode == 2
 
 
 def test_progress_in_a_pipe_starts_at_nothing_done(monkeypatch, capsys):

@@ -17,7 +17,7 @@ from support.command import environment
 BIN = Path(sys.executable).parent
 
 
-def shell(name: str, home: Path) -> tuple[str, dict[str, str]]:
+def shell(name, home):
     """A shell with completion installed by the command itself, in a home of its own."""
     path = shutil.which(name)
     if path is None:
@@ -41,9 +41,7 @@ def shell(name: str, home: Path) -> tuple[str, dict[str, str]]:
     return path, env
 
 
-def typed(
-    command: list[str], env: dict[str, str], keys: str, wanted: str, seconds: float = 30
-) -> str:
+def typed(command, env, keys, wanted, seconds=30):
     """What a terminal shows after these keys, until what is wanted is there."""
     child, master = pty.fork()
     if child == 0:
@@ -75,9 +73,7 @@ def typed(
     [("hedgerow doc\t", "hedgerow doctor"), ("hedgerow fit --method oddm-\t", "oddm-fixed")],
 )
 @pytest.mark.parametrize("name", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
-def test_tab_completes_commands_and_values(
-    name: str, keys: str, wanted: str, tmp_path: Path
-) -> None:
+def test_tab_completes_commands_and_values(name, keys, wanted, tmp_path):
     path, env = shell(name, tmp_path)
     options = ["-i"] if name == "bash" else ["-i", "-o", "no_prompt_sp"]
     shown = typed([path, *options], env, keys, wanted)
@@ -94,7 +90,7 @@ def test_tab_completes_commands_and_values(
         ("hedgerow compare --methods pa,homotl-", {"pa,homotl-1", "pa,homotl-2"}),
     ],
 )
-def test_fish_offers_the_same(line: str, wanted: set[str], tmp_path: Path) -> None:
+def test_fish_offers_the_same(line, wanted, tmp_path):
     path, env = shell("fish", tmp_path)
     done = subprocess.run(
         [path, "-c", f'complete -C "{line}"'],
@@ -108,7 +104,7 @@ def test_fish_offers_the_same(line: str, wanted: set[str], tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_path_is_completed_as_the_shell_does(tmp_path: Path) -> None:
+def test_a_path_is_completed_as_the_shell_does(tmp_path):
     path, env = shell("bash", tmp_path)
     (tmp_path / "site-a.csv").write_text("a\n")
     shown = typed(

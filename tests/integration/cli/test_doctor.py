@@ -6,13 +6,13 @@ import re
 import subprocess
 import sys
 
-from support.command import Run, environment
+from support.command import environment
 
 from hedgerow.cli import installation
-from hedgerow.cli.installation import PROBLEM, Finding
+from hedgerow.cli.installation import PROBLEM
 
 
-def doctor_after(code: str) -> subprocess.CompletedProcess[str]:
+def doctor_after(code):
     program = (
         f"{code}\nfrom hedgerow.__main__ import main\nsys.argv = ['hedgerow', 'doctor']\nmain()"
     )
@@ -21,7 +21,7 @@ def doctor_after(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_healthy_installation(hedgerow: Run) -> None:
+def test_a_healthy_installation(hedgerow):
     done = hedgerow("doctor")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "all is well"), done.stdout
     assert "\x1b" not in done.stdout
@@ -29,7 +29,7 @@ def test_a_healthy_installation(hedgerow: Run) -> None:
         assert word in done.stdout
 
 
-def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
+def test_a_package_that_is_missing_is_named_with_its_extra():
     done = doctor_after("""
 import importlib.metadata as metadata, sys
 real = metadata.version
@@ -49,15 +49,15 @@ metadata.version = version
     assert done.stdout.splitlines()[-1] == "2 problems"
 
 
-def test_a_package_that_cannot_be_imported_hides_nothing_else() -> None:
+def test_a_package_that_cannot_be_imported_hides_nothing_else():
     done = doctor_after("import sys\nsys.modules['numba'] = None")
     assert done.returncode == 1, done.stderr
     assert "problem  cache" in done.stdout
     assert "extra spark" in done.stdout
 
 
-def test_every_problem_has_a_remedy() -> None:
-    def broken() -> list[Finding]:
+def test_every_problem_has_a_remedy():
+    def broken():
         raise OSError("nothing goes")
 
     findings = installation.examine([broken])

@@ -25,7 +25,7 @@ PIPES = {
 }
 
 
-def started(files: Path, model: Path, saved: Path, rows: int) -> subprocess.Popen[str]:
+def started(files, model, saved, rows):
     """A run that has answered this many rows and waits for the next."""
     header, *given = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     arguments = ["run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", "--save", saved]
@@ -40,26 +40,31 @@ def started(files: Path, model: Path, saved: Path, rows: int) -> subprocess.Pope
     return process
 
 
-@pytest.mark.parametrize("gap", [0.0, 0.0003, 0.001, 0.002, 0.02])
-def test_a_second_signal_loses_nothing(
-    files: Path, model: Path, tmp_path: Path, gap: float
-) -> None:
+@pytest.mark.parametrize(
+    ("number", "gap"),
+    [
+        (signal.SIGINT, None),
+        (signal.SIGTERM, None),
+        *((signal.SIGINT, gap) for gap in (0.0, 0.0003, 0.001, 0.002, 0.02)),
+    ],
+)
+def test_a_signal_saves_and_a_second_one_loses_nothing(files, model, tmp_path, number, gap):
     saved = tmp_path / "after.safetensors"
     process = started(files, model, saved, 5)
-    os.kill(process.pid, signal.SIGINT)
-    time.sleep(gap)
-    os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
+    os.kill(process.pid, number)
+    if gap is not None:
+        time.sleep(gap)
+        os.kill(process.pid, number)
+    process.wait(timeout=60)  # with its input still open: it is the signal that ends it
+    out, err = process.communicate()
+    assert (process.returncode, out) == (0, ""), err
     assert "Traceback" not in err
     assert "interrupted after line 6" in err
     assert "model saved" in err
     assert OnlineTransferClassifier.load(saved).seen_ == 5
 
 
-def test_a_hail_of_signals_until_the_end_loses_nothing(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_hail_of_signals_until_the_end_loses_nothing(files, model, tmp_path):
     saved = tmp_path / "after.safetensors"
     process = started(files, model, saved, 5)
     sent = 0
@@ -74,9 +79,7 @@ def test_a_hail_of_signals_until_the_end_loses_nothing(
     assert OnlineTransferClassifier.load(saved).seen_ == 5
 
 
-def test_signals_in_the_middle_of_rows_leave_whole_lines(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
+def test_signals_in_the_middle_of_rows_leave_whole_lines(files, model, tmp_path):
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     source = tmp_path / "long.csv"
     out = tmp_path / "p.jsonl"
@@ -100,9 +103,7 @@ def test_signals_in_the_middle_of_rows_leave_whole_lines(
     )
 
 
-def test_a_reader_that_takes_nothing_does_not_keep_the_run_from_saving(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_reader_that_takes_nothing_does_not_keep_the_run_from_saving(files, model, tmp_path):
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     source = tmp_path / "long.csv"
     saved = tmp_path / "after.safetensors"
@@ -122,9 +123,7 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_run_from_saving(
     assert answered <= OnlineTransferClassifier.load(saved).seen_ <= answered + SIZE < 60 * 300
 
 
-def test_a_named_pipe_that_nobody_reads_can_be_given_up(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_named_pipe_that_nobody_reads_can_be_given_up(files, model, tmp_path):
     os.mkfifo(tmp_path / "out")
     arguments = [
         "run",
@@ -170,7 +169,7 @@ sys.exit(128 + interrupts.signal)
 """
 
 
-def test_saving_goes_on_and_says_so() -> None:
+def test_saving_goes_on_and_says_so():
     process = subprocess.Popen(
         [sys.executable, "-c", SAVING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -201,7 +200,7 @@ with Interrupts() as interrupts:
 """
 
 
-def test_a_signal_just_before_the_waiting_is_not_lost() -> None:
+def test_a_signal_just_before_the_waiting_is_not_lost():
     process = subprocess.Popen(
         [sys.executable, "-c", WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -5,24 +5,22 @@ from __future__ import annotations
 import csv
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command import Run
 
 from hedgerow import OnlineTransferRegressor
 
 NAMES = ["width", "height", "weight", "age", "price"]
 
 
-def write_csv(path: Path, header: list[str], rows: list[list[object]]) -> Path:
+def write_csv(path, header, rows):
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return path
 
 
-def amounts(seed: int, n: int, level: float, digits: int | None = 3) -> list[list[object]]:
+def amounts(seed, n, level, digits=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(NAMES)))
     y = 40 * X[:, 0] + 20 * X[:, 1] + level + rng.normal(size=n)
@@ -30,7 +28,7 @@ def amounts(seed: int, n: int, level: float, digits: int | None = 3) -> list[lis
 
 
 @pytest.fixture(scope="module")
-def numbers(tmp_path_factory: pytest.TempPathFactory, hedgerow: Run) -> Path:
+def numbers(tmp_path_factory, hedgerow):
     folder = tmp_path_factory.mktemp("numbers")
     header = [*NAMES, "amount"]
     write_csv(folder / "north.csv", header, amounts(0, 150, 0.0))
@@ -46,9 +44,17 @@ def numbers(tmp_path_factory: pytest.TempPathFactory, hedgerow: Run) -> Path:
         [[f"r{i}", row[-1]] for i, row in enumerate(rows) if i != 7],
     )
     done = hedgerow(
-        "fit", "--source", folder / "north.csv", "--source", folder / "south.csv", "--label", "amount",
-        "--coverage", 0.8, "--coverage", 0.5, "-o", folder / "model",
-    )  # fmt: skip
+        "fit --source",
+        folder / "north.csv",
+        "--source",
+        folder / "south.csv",
+        "--label amount --coverage",
+        0.8,
+        "--coverage",
+        0.5,
+        "-o",
+        folder / "model",
+    )
     assert done.returncode == 0, done.stderr
     assert (
         "the label 'amount' is a number: regression (for classes: --task classify)" in done.stdout
@@ -57,17 +63,15 @@ def numbers(tmp_path_factory: pytest.TempPathFactory, hedgerow: Run) -> Path:
     return folder
 
 
-def test_fit_asks_where_whole_numbers_may_be_either(
-    numbers: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_fit_asks_where_whole_numbers_may_be_either(numbers, hedgerow, tmp_path):
     rows = [[*row[:-1], i % 30] for i, row in enumerate(amounts(3, 90, 0.0))]
     path = write_csv(tmp_path / "a.csv", [*NAMES, "count"], rows)
-    fit = ("fit", "--source", path, "--label", "count", "-o", tmp_path / "m")
+    fit = ("fit --source", path, "--label count -o", tmp_path / "m")
     asked = hedgerow(*fit)
     assert asked.returncode == 2
     assert "has 30 different whole numbers: say --task classify" in " ".join(asked.stderr.split())
-    assert "30 classes" in hedgerow(*fit, "--task", "classify", "--method", "pa").stdout
-    assert "'count' is a number: regression" in hedgerow(*fit, "--task", "regress").stdout
+    assert "30 classes" in hedgerow(*fit, "--task classify --method pa").stdout
+    assert "'count' is a number: regression" in hedgerow(*fit, "--task regress").stdout
     for more, words in (
         (("--task", "guess"), "unknown choice for --task"),
         (("--task", "regress", "--method", "pa"), "method: for classifiers"),
@@ -78,21 +82,25 @@ def test_fit_asks_where_whole_numbers_may_be_either(
         assert words in " ".join(refused.stderr.split())
 
 
-def test_many_whole_numbers_can_be_made_classes(hedgerow: Run, tmp_path: Path) -> None:
+def test_many_whole_numbers_can_be_made_classes(hedgerow, tmp_path):
     rows = [[*row[:-1], (i % 60) ** 2] for i, row in enumerate(amounts(3, 120, 0.0))]
     path = write_csv(tmp_path / "a.csv", [*NAMES, "code"], rows)
-    fit = ("fit", "--source", path, "--label", "code", "-o", tmp_path / "m")
+    fit = ("fit --source", path, "--label code -o", tmp_path / "m")
     assert "is a number: regression" in hedgerow(*fit).stdout
-    assert "60 classes" in hedgerow(*fit, "--task", "classify", "--method", "pa").stdout
+    assert "60 classes" in hedgerow(*fit, "--task classify --method pa").stdout
 
 
-def test_run_writes_predictions_and_intervals_and_learns(
-    numbers: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_run_writes_predictions_and_intervals_and_learns(numbers, hedgerow, tmp_path):
     done = hedgerow(
-        "run", "-m", numbers / "model", "-i", numbers / "stream.csv", "-o", tmp_path / "out.jsonl", "--label", "amount",
-        "--id", "id", "--save", tmp_path / "after",
-    )  # fmt: skip
+        "run -m",
+        numbers / "model",
+        "-i",
+        numbers / "stream.csv",
+        "-o",
+        tmp_path / "out.jsonl",
+        "--label amount --id id --save",
+        tmp_path / "after",
+    )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     model = OnlineTransferRegressor.load(numbers / "model")
@@ -113,11 +121,19 @@ def test_run_writes_predictions_and_intervals_and_learns(
     assert f"{model.coverage_[0.8]:.1%} inside their 80% intervals" in summary
 
 
-def test_late_labels_are_learned_by_id(numbers: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_late_labels_are_learned_by_id(numbers, hedgerow, tmp_path):
     done = hedgerow(
-        "run", "-m", numbers / "model", "-i", numbers / "stream.csv", "-o", tmp_path / "out.jsonl", "--id", "id",
-        "--labels", numbers / "labels.csv", "--save", tmp_path / "after",
-    )  # fmt: skip
+        "run -m",
+        numbers / "model",
+        "-i",
+        numbers / "stream.csv",
+        "-o",
+        tmp_path / "out.jsonl",
+        "--id id --labels",
+        numbers / "labels.csv",
+        "--save",
+        tmp_path / "after",
+    )
     assert done.returncode == 0, done.stderr
     after = OnlineTransferRegressor.load(tmp_path / "after")
     assert after.seen_ == 119
@@ -125,11 +141,9 @@ def test_late_labels_are_learned_by_id(numbers: Path, hedgerow: Run, tmp_path: P
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_journal_changes_no_prediction_and_shows_errors(
-    numbers: Path, hedgerow: Run, tmp_path: Path, late: bool
-) -> None:
+def test_a_journal_changes_no_prediction_and_shows_errors(numbers, hedgerow, tmp_path, late):
     labels = ("--id", "id", "--labels", numbers / "labels.csv") if late else ("--label", "amount")
-    run = ("run", "-m", numbers / "model", "-i", numbers / "stream.csv", *labels)
+    run = ("run -m", numbers / "model", "-i", numbers / "stream.csv", *labels)
     plain = hedgerow(*run, "-o", tmp_path / "plain.jsonl")
     done = hedgerow(*run, "-o", tmp_path / "out.jsonl", "--journal", tmp_path / "j")
     assert done.returncode == 0, done.stderr
@@ -140,17 +154,15 @@ def test_a_journal_changes_no_prediction_and_shows_errors(
     assert re.search(r"RMSE \S+, MAE \S+ in 119 labelled, ", shown)
 
 
-def test_what_is_about_classes_is_refused(numbers: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_what_is_about_classes_is_refused(numbers, hedgerow, tmp_path):
     run = (
-        "run",
-        "-m",
+        "run -m",
         numbers / "model",
         "-i",
         numbers / "stream.csv",
         "-o",
         tmp_path / "o",
-        "--label",
-        "amount",
+        "--label amount",
     )
     for more in (("--proba",), ("--new-classes", "refuse")):
         done = hedgerow(*run, *more)
@@ -159,16 +171,12 @@ def test_what_is_about_classes_is_refused(numbers: Path, hedgerow: Run, tmp_path
     write_csv(
         tmp_path / "bad.csv", [*NAMES, "amount"], [[1, 2, 3, 4, 5, "much"], [1, 2, 3, 4, 5, 6]]
     )
-    done = hedgerow(
-        "run", "-m", numbers / "model", "-i", tmp_path / "bad.csv", "-o", "-", "--label", "amount"
-    )
+    done = hedgerow("run -m", numbers / "model", "-i", tmp_path / "bad.csv", "-o - --label amount")
     assert "label 'much' is not a number" in " ".join(done.stderr.split())
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_inspect_shows_weights_coverage_error_bound_and_drift(
-    numbers: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_inspect_shows_weights_coverage_error_bound_and_drift(numbers, hedgerow, tmp_path):
     model = OnlineTransferRegressor.load(numbers / "model")
     stream = amounts(4, 60, 10.0)
     model.predict_then_learn(np.array([row[:-1] for row in stream]), [row[-1] for row in stream])
@@ -186,9 +194,7 @@ def test_inspect_shows_weights_coverage_error_bound_and_drift(
     assert "discrepancy" not in text
 
 
-def test_compare_of_numbers_prints_and_writes_a_report(
-    numbers: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_compare_of_numbers_prints_and_writes_a_report(numbers, hedgerow, tmp_path):
     given = (
         "--source",
         numbers / "north.csv",
@@ -197,13 +203,11 @@ def test_compare_of_numbers_prints_and_writes_a_report(
         "--stream",
         numbers / "stream.csv",
     )
-    done = hedgerow(
-        "compare", *given, "--label", "amount", "--out", tmp_path / "out", COLUMNS="200"
-    )
+    done = hedgerow("compare", *given, "--label amount --out", tmp_path / "out", COLUMNS="200")
     assert done.returncode == 0, done.stderr
     assert "hedgerow has the lowest error" in done.stdout
     assert "Winkler" in done.stdout
     assert (tmp_path / "out" / "report.html").exists()
-    again = hedgerow("compare", *given, "--label", "amount", "--out", tmp_path / "out")
+    again = hedgerow("compare", *given, "--label amount --out", tmp_path / "out")
     assert again.returncode == 2
     assert "results already; pass --resume" in again.stderr

@@ -92,8 +92,9 @@ def test_lists_come_from_the_file_and_are_checked(tmp_path):
     with pytest.raises(InputError, match="no model file"):
         app(
             ["run", "--model", "m", "--input", "i", "--output", "o", "--config", str(fits)],
-            exit_on_error=False, print_error=False,
-        )  # fmt: skip
+            exit_on_error=False,
+            print_error=False,
+        )
 
 
 @pytest.mark.parametrize(

@@ -4,36 +4,30 @@ import json
 import os
 import signal
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command import COMMAND, Run, environment
+from support.command import COMMAND, environment
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.data import read
 
 
-def lines(text: str) -> list[dict[str, object]]:
+def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_predictions_are_those_made_before_each_label(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_predictions_are_those_made_before_each_label(files, model, hedgerow, tmp_path):
     out = tmp_path / "p.jsonl"
     saved = tmp_path / "after.safetensors"
     done = hedgerow(
-        "run",
-        "-m",
+        "run -m",
         model,
         "-i",
         files / "stream.csv",
         "-o",
         out,
-        "--label",
-        "kind",
-        "--save",
+        "--label kind --save",
         saved,
         "--proba",
     )
@@ -52,9 +46,7 @@ def test_predictions_are_those_made_before_each_label(
         np.testing.assert_array_equal(again.learner_.arrays()[name], array)
 
 
-def test_json_lines_and_csv_say_the_same(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_json_lines_and_csv_say_the_same(files, model, hedgerow, tmp_path):
     stream = read(files / "stream.csv", label="kind")
     names = stream.feature_names or ()
     path = tmp_path / "stream.jsonl"
@@ -63,18 +55,12 @@ def test_json_lines_and_csv_say_the_same(
         for x, y in zip(stream.X, stream.y, strict=True)
     ]
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    by_csv = hedgerow("run", "-m", model, "-i", files / "stream.csv", "-o", "-", "--label", "kind")
-    by_json = hedgerow("run", "-m", model, "-i", path, "-o", "-", "--label", "kind")
+    by_csv = hedgerow("run -m", model, "-i", files / "stream.csv", "-o - --label kind")
+    by_json = hedgerow("run -m", model, "-i", path, "-o - --label kind")
     piped = hedgerow(
-        "run",
-        "-m",
+        "run -m",
         model,
-        "-i",
-        "-",
-        "-o",
-        "-",
-        "--label",
-        "kind",
+        "-i - -o - --label kind",
         stdin=path.read_text(encoding="utf-8"),
     )
     drop = [{k: v for k, v in row.items() if k != "line"} for row in lines(by_csv.stdout)]
@@ -94,10 +80,10 @@ BAD = [
 ]
 
 
-def test_bad_rows_are_named_and_skipped(files: Path, model: Path, hedgerow: Run) -> None:
+def test_bad_rows_are_named_and_skipped(files, model, hedgerow):
     good = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     text = "\n".join([*good[:4], *(bad for bad, _ in BAD), *good[4:6]]) + "\n"
-    done = hedgerow("run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", stdin=text)
+    done = hedgerow("run -m", model, "-i - -o - --label kind", stdin=text)
     assert done.returncode == 0
     for line, (_, reason) in enumerate(BAD, start=5):
         assert f"line {line} skipped: {reason}" in done.stderr
@@ -106,9 +92,7 @@ def test_bad_rows_are_named_and_skipped(files: Path, model: Path, hedgerow: Run)
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_a_model_of_clean_numbers_takes_gaps(
-    files: Path, model: Path, hedgerow: Run, format: str
-) -> None:
+def test_a_model_of_clean_numbers_takes_gaps(files, model, hedgerow, format):
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     names = header.split(",")
     cells = [row.split(",") for row in rows[:40]]
@@ -125,32 +109,19 @@ def test_a_model_of_clean_numbers_takes_gaps(
             for row in cells
         ]
         text = "".join(json.dumps(row) + "\n" for row in values)
-    done = hedgerow(
-        "run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", "--format", format, stdin=text
-    )
+    done = hedgerow("run -m", model, "-i - -o - --label kind --format", format, stdin=text)
     assert "skipped" not in done.stderr
     assert [row["prediction"] for row in lines(done.stdout)] == list(expected)
 
 
-def test_a_bad_row_stops_the_run_if_asked(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_a_bad_row_stops_the_run_if_asked(files, model, hedgerow, tmp_path):
     good = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     text = "\n".join([*good[:4], "1,2,3", *good[4:6]]) + "\n"
     saved = tmp_path / "m.safetensors"
     arguments = (
-        "run",
-        "-m",
+        "run -m",
         model,
-        "-i",
-        "-",
-        "-o",
-        "-",
-        "--label",
-        "kind",
-        "--on-error",
-        "stop",
-        "--save",
+        "-i - -o - --label kind --on-error stop --save",
         saved,
     )
     done = hedgerow(*arguments, stdin=text)
@@ -160,21 +131,13 @@ def test_a_bad_row_stops_the_run_if_asked(
     assert OnlineTransferClassifier.load(saved).seen_ == 3
 
 
-def test_an_empty_label_is_predicted_and_not_learned(
-    files: Path, model: Path, hedgerow: Run
-) -> None:
+def test_an_empty_label_is_predicted_and_not_learned(files, model, hedgerow):
     header, first, *_ = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     unlabelled = first.rpartition(",")[0] + ","
     done = hedgerow(
-        "run",
-        "-m",
+        "run -m",
         model,
-        "-i",
-        "-",
-        "-o",
-        "-",
-        "--label",
-        "kind",
+        "-i - -o - --label kind",
         stdin=f"{header}\n{unlabelled}\n{first}\n",
     )
     one, two = lines(done.stdout)
@@ -184,25 +147,19 @@ def test_an_empty_label_is_predicted_and_not_learned(
     assert "in 1 labelled" in done.stderr
 
 
-def test_an_input_that_cannot_fit_leaves_the_output_alone(
-    model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_an_input_that_cannot_fit_leaves_the_output_alone(model, hedgerow, tmp_path):
     source = tmp_path / "s.csv"
     out = tmp_path / "old.jsonl"
     source.write_text("width,height,weight,age,kind\n", encoding="utf-8")
     out.write_text("old\n", encoding="utf-8")
     done = hedgerow(
-        "run",
-        "-m",
+        "run -m",
         model,
         "-i",
         source,
         "-o",
         out,
-        "--append",
-        "--label",
-        "kind",
-        "--save",
+        "--append --label kind --save",
         tmp_path / "m.safetensors",
     )
     assert done.returncode == 2
@@ -211,7 +168,7 @@ def test_an_input_that_cannot_fit_leaves_the_output_alone(
     assert not (tmp_path / "m.safetensors").exists()
 
 
-def test_bytes_that_are_not_utf8_are_a_bad_row(files: Path, model: Path, tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_a_bad_row(files, model, tmp_path):
     good = (files / "stream.csv").read_bytes().splitlines(keepends=True)
     path = tmp_path / "s.csv"
     path.write_bytes(b"".join([*good[:2], b"1,2,3,4,5,\xff\xfe\r\n", *good[2:3]]))
@@ -225,67 +182,17 @@ def test_bytes_that_are_not_utf8_are_a_bad_row(files: Path, model: Path, tmp_pat
     assert len(done.stdout.splitlines()) == 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_live_pipe_answers_each_row_and_an_interrupt_saves(
-    files: Path, model: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
-    saved = tmp_path / "after.safetensors"
-    process = subprocess.Popen(
-        [*COMMAND, "run", "-m", model, "-i", "-", "-o", "-", "--label", "kind", "--save", saved],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(header + "\n")
-    for k, row in enumerate(rows[:5], start=1):
-        process.stdin.write(row + "\n")
-        process.stdin.flush()
-        assert (
-            json.loads(process.stdout.readline())["row"] == k
-        )  # answered before the next row is sent
-    process.send_signal(number)
-    process.wait(timeout=60)  # with its input still open: it is the signal that ends it
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert out == ""
-    assert "interrupted after line 6" in err
-    assert "model saved" in err
-    assert OnlineTransferClassifier.load(saved).seen_ == 5
-
-
-def test_interrupt_in_the_middle_of_a_file_leaves_whole_lines(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
-    header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
-    source = tmp_path / "long.csv"
-    out = tmp_path / "p.jsonl"
-    saved = tmp_path / "after.safetensors"
-    source.write_text("\n".join([header, *rows * 3000]) + "\n", encoding="utf-8")
-    process = subprocess.Popen(
-        [*COMMAND, "run", "-m", model, "-i", source, "-o", out, "--label", "kind", "--save", saved],
-        stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    while not (out.exists() and out.stat().st_size):
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    text = out.read_text(encoding="utf-8")
-    assert text.endswith("}\n")
-    assert OnlineTransferClassifier.load(saved).seen_ == len(lines(text))
-
-
-def test_a_reader_that_leaves_ends_the_run_quietly(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_reader_that_leaves_ends_the_run_quietly(files, model, tmp_path):
     source = tmp_path / "long.csv"
     header, *rows = (files / "stream.csv").read_text(encoding="utf-8").splitlines()
     source.write_text("\n".join([header, *rows * 100]) + "\n", encoding="utf-8")
     process = subprocess.Popen(
         [*COMMAND, "run", "-m", model, "-i", source, "-o", "-"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
@@ -298,7 +205,7 @@ def test_a_reader_that_leaves_ends_the_run_quietly(
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_a_terminal_gets_colour_unless_no_color_is_set(plain: bool) -> None:
+def test_a_terminal_gets_colour_unless_no_color_is_set(plain):
     master, slave = os.openpty()
     extra = {"NO_COLOR": "1"} if plain else {}
     done = subprocess.Popen(

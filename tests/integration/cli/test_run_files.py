@@ -6,15 +6,14 @@ import json
 import os
 import resource
 import subprocess
-from pathlib import Path
 
 import pytest
-from support.command import COMMAND, FRESH, Run, environment
+from support.command import COMMAND, FRESH, environment
 
 from hedgerow import OnlineTransferClassifier
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+def refused(done, *words):
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
@@ -23,17 +22,15 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
         assert word in done.stderr
 
 
-def test_an_output_with_content_needs_a_word(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_an_output_with_content_needs_a_word(files, model, hedgerow, tmp_path):
     out = tmp_path / "p.jsonl"
-    run = ("run", "-m", model, "-i", files / "stream.csv", "-o", out)
+    run = ("run -m", model, "-i", files / "stream.csv", "-o", out)
     out.touch()
     assert hedgerow(*run).returncode == 0  # empty: nothing to lose
     first = out.read_text(encoding="utf-8")
     assert first.count("\n") == 60
     refused(hedgerow(*run), str(out), "--append", "--overwrite")
-    refused(hedgerow(*run, "--append", "--overwrite"), "exclude each other")
+    refused(hedgerow(*run, "--append --overwrite"), "exclude each other")
     assert out.read_text(encoding="utf-8") == first
     assert hedgerow(*run, "--append").returncode == 0
     assert out.read_text(encoding="utf-8") == first * 2
@@ -45,31 +42,27 @@ def test_an_output_with_content_needs_a_word(
 
 
 def test_an_input_that_cannot_fit_spares_the_output_even_if_it_may_be_overwritten(
-    model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+    model, hedgerow, tmp_path
+):
     source = tmp_path / "s.csv"
     out = tmp_path / "old.jsonl"
     source.write_text("width,height,weight,age,kind\n", encoding="utf-8")
     out.write_text("old\n", encoding="utf-8")
     refused(
-        hedgerow("run", "-m", model, "-i", source, "-o", out, "--overwrite"),
+        hedgerow("run -m", model, "-i", source, "-o", out, "--overwrite"),
         "column 'price' is missing",
     )
     assert out.read_text(encoding="utf-8") == "old\n"
 
 
-def test_words_about_a_file_are_refused_for_standard_output(
-    files: Path, model: Path, hedgerow: Run
-) -> None:
+def test_words_about_a_file_are_refused_for_standard_output(files, model, hedgerow):
     refused(
-        hedgerow("run", "-m", model, "-i", files / "stream.csv", "-o", "-", "--append"),
+        hedgerow("run -m", model, "-i", files / "stream.csv", "-o - --append"),
         "standard output",
     )
 
 
-def test_no_two_files_of_a_run_are_one(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_no_two_files_of_a_run_are_one(files, model, hedgerow, tmp_path):
     stream = tmp_path / "stream.csv"
     copy = tmp_path / "model.safetensors"
     stream.write_bytes((files / "stream.csv").read_bytes())
@@ -92,14 +85,12 @@ def test_no_two_files_of_a_run_are_one(
         (tmp_path / "new", stream, "would overwrite the input"),
     ):
         saving = () if save is None else ("--save", save)
-        refused(
-            hedgerow("run", "-m", copy, "-i", stream, "-o", output, "--overwrite", *saving), words
-        )
+        refused(hedgerow("run -m", copy, "-i", stream, "-o", output, "--overwrite", *saving), words)
         assert not (tmp_path / "new").exists()
     assert {path.name: path.read_bytes() for path in (stream, copy)} == before
 
 
-def test_standard_input_and_output_are_files_too(files: Path, model: Path, tmp_path: Path) -> None:
+def test_standard_input_and_output_are_files_too(files, model, tmp_path):
     stream = tmp_path / "stream.csv"
     out = tmp_path / "p.jsonl"
     stream.write_bytes((files / "stream.csv").read_bytes())
@@ -110,8 +101,11 @@ def test_standard_input_and_output_are_files_too(files: Path, model: Path, tmp_p
         with stream.open("rb") as given, out.open("wb") as taken:
             done = subprocess.run(
                 [*COMMAND, "run", "-m", model, "-i", "-", *arguments],
-                stdin=given, stdout=taken, stderr=subprocess.PIPE, env=environment(),
-            )  # fmt: skip
+                stdin=given,
+                stdout=taken,
+                stderr=subprocess.PIPE,
+                env=environment(),
+            )
         assert done.returncode == 2
         assert words in done.stderr
         assert out.read_bytes() == b""
@@ -127,8 +121,8 @@ def test_standard_input_and_output_are_files_too(files: Path, model: Path, tmp_p
     ],
 )
 def test_a_place_for_the_model_that_will_not_do_is_refused_at_the_start(
-    files: Path, model: Path, tmp_path: Path, command: str, kind: str
-) -> None:
+    files, model, tmp_path, command, kind
+):
     (tmp_path / "file").write_bytes(b"old")
     (tmp_path / "file").chmod(0o444 if kind == "read-only" else 0o644)
     save = {"folder": tmp_path, "no folder": tmp_path / "none" / "model"}.get(
@@ -152,43 +146,42 @@ def test_a_place_for_the_model_that_will_not_do_is_refused_at_the_start(
         arguments = ["fit", "--source", files / "shop.csv", "--label", "kind", "-o", save]
     small = kind == "too small"
     done = subprocess.run(
-        [*(FRESH if small else COMMAND), *map(str, arguments)], capture_output=True, text=True, env=environment(),
+        [*(FRESH if small else COMMAND), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment(),
         preexec_fn=_little_room if small else None,
-    )  # fmt: skip
+    )
     refused(done, f"cannot write to {save}")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
 
 
-def _little_room() -> None:
+def _little_room():
     """No file may be larger than 1,000 bytes, as on a disk that is full."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
 
 
-def test_a_model_is_not_saved_over_a_source(files: Path, hedgerow: Run, tmp_path: Path) -> None:
+def test_a_model_is_not_saved_over_a_source(files, hedgerow, tmp_path):
     source = tmp_path / "shop.csv"
     source.write_bytes((files / "shop.csv").read_bytes())
     refused(
-        hedgerow("fit", "--source", source, "--label", "kind", "-o", source),
+        hedgerow("fit --source", source, "--label kind -o", source),
         "would overwrite",
         str(source),
     )
     assert source.read_bytes() == (files / "shop.csv").read_bytes()
 
 
-def test_what_was_learned_and_not_kept_is_the_last_word(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
-    run = ("run", "-m", model, "-i", files / "stream.csv", "-o", "-")
-    last = hedgerow(*run, "--label", "kind").stderr.splitlines()[-1]
+def test_what_was_learned_and_not_kept_is_the_last_word(files, model, hedgerow, tmp_path):
+    run = ("run -m", model, "-i", files / "stream.csv", "-o -")
+    last = hedgerow(*run, "--label kind").stderr.splitlines()[-1]
     assert last.startswith("not kept: what was learned from 60 labels")
     assert f"--save {model}" in last
     assert "not kept" not in hedgerow(*run).stderr  # nothing was learned
-    assert "not kept" not in hedgerow(*run, "--label", "kind", "--save", tmp_path / "m").stderr
+    assert "not kept" not in hedgerow(*run, "--label kind --save", tmp_path / "m").stderr
 
 
-def test_learning_outlives_a_terminal_that_went_away(
-    files: Path, model: Path, tmp_path: Path
-) -> None:
+def test_learning_outlives_a_terminal_that_went_away(files, model, tmp_path):
     saved = tmp_path / "after.safetensors"
     arguments = [
         "run",
@@ -210,13 +203,11 @@ def test_learning_outlives_a_terminal_that_went_away(
     assert OnlineTransferClassifier.load(saved).seen_ == 60
 
 
-def test_tabs_are_read_as_fit_reads_them(
-    files: Path, model: Path, hedgerow: Run, tmp_path: Path
-) -> None:
+def test_tabs_are_read_as_fit_reads_them(files, model, hedgerow, tmp_path):
     path = tmp_path / "stream.tsv"
     path.write_text(
         (files / "stream.csv").read_text(encoding="utf-8").replace(",", "\t"), encoding="utf-8"
     )
-    done = hedgerow("run", "-m", model, "-i", path, "-o", "-")
+    done = hedgerow("run -m", model, "-i", path, "-o -")
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["line"] for line in done.stdout.splitlines()] == list(range(2, 62))
