@@ -144,10 +144,6 @@ class ClassTask:
         """The classes of a scale; none of numbers."""
         return scale
 
-    def kinds(self, scale: list[Any]) -> set[type]:
-        """The types of labels."""
-        return {type(label) for label in scale}
-
     def size(self, model: Any) -> str:
         """How many classes, or which intervals, in words."""
         return f"{len(model.classes_)} classes"
@@ -360,10 +356,6 @@ class NumberTask:
     def classes_in(self, scale: list[Any]) -> list[Any]:
         """The classes of a scale; none of numbers."""
         return []
-
-    def kinds(self, scale: list[Any]) -> set[type]:
-        """The types of labels."""
-        return {float}
 
     def size(self, model: Any) -> str:
         """How many classes, or which intervals, in words."""

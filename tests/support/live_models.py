@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 
 from hedgerow import OnlineTransferClassifier
+from hedgerow.live import LiveModel
 
 
 def make_rows(seed, n=150, m=6, K=3, shift=0.0):
@@ -37,3 +40,10 @@ def assert_same_model(one, other):
     assert first.keys() == second.keys()
     for name, array in first.items():
         np.testing.assert_array_equal(array, second[name], err_msg=name)
+
+
+def reopened(live, where):
+    """The folder as it is on disk now, opened as after a crash."""
+    live._snapshots.wait()
+    shutil.copytree(live.folder, where, ignore=shutil.ignore_patterns("lock", "*-shm"))
+    return LiveModel.open(where)

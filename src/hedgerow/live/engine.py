@@ -349,4 +349,13 @@ def as_numbers(read: Callable[[Any], Matrix], x: Any) -> Matrix:
 def _text(row: Mapping[Any, Any]) -> str:
     """A row as JSON: names and values; a gap is null, a moment is as ISO 8601 writes it."""
     values = cells(list(row.values())).tolist()
-    return json.dumps(dict(zip(map(str, row), values, strict=True)), default=str)
+    text = json.dumps(
+        dict(zip(map(str, row), values, strict=True)), default=str, ensure_ascii=False
+    )
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            "a cell has half of a surrogate pair, which UTF-8 cannot write; decode the text as what it is"
+        ) from None
+    return text

@@ -191,11 +191,13 @@ def _parquet(journal: Look, path: Path) -> int:
     pa = require("pyarrow", extra="files")
     parquet = require("pyarrow.parquet", extra="files")
     names: dict[str, set[type]] = {}
+    labels: set[type] = set()
     for event in journal.events():
+        labels |= {_kind(event.prediction), _kind(event.label)}
         for name, value in _named(event.features).items():
-            names.setdefault(name, set()).add(type(value))
+            names.setdefault(name, set()).add(_kind(value))
     task = journal.task
-    label = _type(pa, task.kinds(journal.now.scale))
+    label = _type(pa, labels)
     schema = pa.schema(
         [
             ("id", pa.string()),
@@ -207,13 +209,11 @@ def _parquet(journal: Look, path: Path) -> int:
             ("labelled", pa.float64()),
             (task.outcome, pa.bool_()),
             ("status", pa.string()),
-            *(
-                (f"feature.{name}", _type(pa, found - {type(None)}))
-                for name, found in names.items()
-            ),
+            *((f"feature.{name}", _type(pa, found)) for name, found in names.items()),
         ]
     )
-    texts = {field.name for field in schema if field.type == pa.string()}
+    made = {pa.string(): str, pa.float64(): float}
+    reads = {field.name: made[field.type] for field in schema if field.type in made}
     count = 0
     with parquet.ParquetWriter(path, schema) as writer:
         events = journal.events()
@@ -224,7 +224,7 @@ def _parquet(journal: Look, path: Path) -> int:
                     f"feature.{name}": value for name, value in _named(event.features).items()
                 }
                 rows.append(
-                    {k: str(v) if k in texts and v is not None else v for k, v in flat.items()}
+                    {k: reads[k](v) if k in reads and v is not None else v for k, v in flat.items()}
                 )
             writer.write_table(pa.Table.from_pylist(rows, schema))
             count += len(group)
@@ -239,8 +239,15 @@ def _named(features: dict[str, Any] | list[Any]) -> dict[str, Any]:
     )
 
 
+def _kind(value: Any) -> type:
+    """Whole numbers that Parquet does not have are text."""
+    kind = type(value)
+    return str if kind is int and not -(2**63) <= value < 2**63 else kind
+
+
 def _type(pa: Any, kinds: set[type]) -> Any:
     """Numbers as numbers, anything else by its text."""
+    kinds = kinds - {type(None)}
     if kinds == {int}:
         return pa.int64()
     return pa.float64() if kinds <= {int, float} else pa.string()

@@ -7,7 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from support.live_models import assert_same_model, make_model, make_rows
+from support.live_models import assert_same_model, make_model, make_rows, reopened
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
@@ -22,18 +22,11 @@ def live(tmp_path):
         yield made
 
 
-def recovered(live, where):
-    """A model that goes on from the folder as it is on disk now."""
-    live._snapshots.wait()
-    shutil.copytree(live.folder, where)
-    return LiveModel.open(where)
-
-
 def test_ids_of_numpy_are_text_like_any_other(live, tmp_path):
     assert type(live.predict(X[0], ids=np.str_("a")).id) is str
     live.predict(X[1:3], ids=np.array(["b", "c"]))
     assert live.label(np.str_("b"), 1).status == "learned"
-    with recovered(live, tmp_path / "again") as again:
+    with reopened(live, tmp_path / "again") as again:
         assert [again.label(id, 1).status for id in "abc"] == ["learned", "duplicate", "learned"]
 
 
@@ -42,7 +35,7 @@ def test_ids_of_numpy_are_text_like_any_other(live, tmp_path):
 def test_a_block_in_any_layout_is_recovered_to_the_last_bit(method, laid_out, tmp_path):
     with LiveModel.create(tmp_path / "live", make_model(method)) as live:
         live.predict_then_learn(laid_out(X), Y)
-        with recovered(live, tmp_path / "again") as again:
+        with reopened(live, tmp_path / "again") as again:
             assert_same_model(again.clf, live.clf)
 
 
@@ -75,7 +68,7 @@ def test_what_is_done_together_is_kept_whole_or_not_at_all(live, tmp_path):
         == (0, 0)
     )
     assert not live.predict(X[4], "a").repeated
-    with recovered(live, tmp_path / "again") as again:
+    with reopened(live, tmp_path / "again") as again:
         assert_same_model(again.clf, live.clf)
 
 
@@ -115,7 +108,7 @@ def test_a_damaged_snapshot_is_not_kept_in_reserve(tmp_path):
         kept = sorted((folder / "snapshots").iterdir())
         assert (kept[0], len(kept)) == (good, 2)
         live.predict_then_learn(X[25:27], Y[25:27])
-        with recovered(live, tmp_path / "again") as again:
+        with reopened(live, tmp_path / "again") as again:
             assert_same_model(again.clf, live.clf)
 
 

@@ -8,9 +8,11 @@ import shutil
 import sqlite3
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.live_models import make_rows
 
+from hedgerow import OnlineTransferClassifier
 from hedgerow.cli.journals import inspected
 from hedgerow.core.errors import InputError
 from hedgerow.live import JournalError, LiveModel, Settings
@@ -66,6 +68,23 @@ def test_exported_events_are_those_of_the_journal(live, tmp_path, suffix):
         export(tmp_path / "live", path)
     with pytest.raises(InputError, match="jsonl"):
         export(tmp_path / "live", tmp_path / "events.xlsx")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_whatever_was_learned_can_be_exported(tmp_path, suffix):
+    """Whole numbers of any size, and classes of models of before; text that is none in UTF-8 is not learned."""
+    rows = [{"a": "xyz"[i % 3], "b": i} for i in range(12)]
+    one, other = (
+        OnlineTransferClassifier("pa").fit(pd.DataFrame(rows), y)
+        for y in (["u", "v"] * 6, [0, 1] * 6)
+    )
+    with LiveModel.create(tmp_path / "live", one) as live:
+        with pytest.raises(InputError, match="half of a surrogate pair"):
+            live.predict_then_learn({"a": "\ud800", "b": 1}, "u")
+        live.predict_then_learn({"a": "Ü", "b": 2**60 + 1}, "u")
+        live.replace(other)
+        live.predict_then_learn([{"a": "x", "b": 0.5}, {"a": 10**30, "b": 1}], [2**70, 1])
+        assert live.export(tmp_path / f"events.{suffix}") == 3
 
 
 def flipped(folder, table, column, live):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import numpy as np
 import pytest
-from support.live_models import assert_same_model, make_model, make_rows
+from support.live_models import assert_same_model, make_model, make_rows, reopened
 
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.cli.journals import inspected
@@ -18,19 +17,6 @@ from hedgerow.live.engine import Encoded
 from hedgerow.live.look import look
 
 X, Y = make_rows(7, 200, shift=1.0)
-
-
-@pytest.fixture
-def live(tmp_path, oddm):
-    with LiveModel.create(tmp_path / "live", oddm) as made:
-        yield made
-
-
-def killed(live, where):
-    """The folder as it is on disk now, opened as after a crash."""
-    live._snapshots.wait()
-    shutil.copytree(live.folder, where, ignore=shutil.ignore_patterns("lock"))
-    return LiveModel.open(where)
 
 
 # -- replace -----------------------------------------------------------------------------------------------------------
@@ -60,13 +46,13 @@ def test_another_model_goes_on_with_the_events(live, tmp_path):
     other.learn_one(X[30], int(Y[30]))
     other.predict_then_learn(X[31:60], Y[31:60])
     assert_same_model(live.clf, other)
-    with killed(live, tmp_path / "again") as recovered:
+    with reopened(live, tmp_path / "again") as recovered:
         assert_same_model(recovered.clf, live.clf)
         assert recovered.stats()["model"] == live.stats()["model"]
     (live.folder / "snapshots" / f"{live._snapshots.newest_number:015d}.safetensors").write_bytes(
         b"damaged"
     )
-    with killed(live, tmp_path / "older") as recovered:  # through the step of the replacement
+    with reopened(live, tmp_path / "older") as recovered:  # through the step of the replacement
         assert_same_model(recovered.clf, live.clf)
 
 
@@ -80,7 +66,7 @@ def test_there_is_a_way_back(live, tmp_path):
     live.replace_back()
     assert (live.clf.method, live.clf.seen_, live.stats()["labels"]) == ("oddm", 30, 50)
     assert_same_model(live.clf, old)
-    with killed(live, tmp_path / "again") as recovered:
+    with reopened(live, tmp_path / "again") as recovered:
         assert_same_model(recovered.clf, old)
         assert [model.method for model in recovered._journal.models()] == ["oddm", "pa", "oddm"]
 
@@ -202,7 +188,7 @@ def test_what_waits_is_read_again_by_a_model_with_other_columns(tmp_path):
         assert {
             r.status for r in live.label_many([(f"e{i}", KINDS[65 + i]) for i in range(5)])
         } == {"learned"}
-        with killed(live, tmp_path / "again") as again:
+        with reopened(live, tmp_path / "again") as again:
             assert_same_model(again.clf, live.clf)
         with look(live.folder) as journal:
             assert [event.features for event in journal.events()] == TABLE[60:70]
@@ -268,7 +254,7 @@ def test_model_and_experts_are_counted_by_what_they_predicted(tmp_path, method):
         assert (
             stats["mistakes"] == stats["compared"]["mistakes"] == int((explained.codes != Y).sum())
         )
-        with killed(live, tmp_path / "again") as again:
+        with reopened(live, tmp_path / "again") as again:
             assert again.stats()["expert_mistakes"] == stats["expert_mistakes"]
 
 

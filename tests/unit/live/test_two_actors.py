@@ -10,7 +10,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from support.live_models import assert_same_model, make_model, make_rows
+from support.live_models import assert_same_model, make_model, make_rows, reopened
 
 from hedgerow import Domain, OnlineTransferClassifier, OnlineTransferRegressor, store
 from hedgerow.cli.journals import copy
@@ -26,19 +26,6 @@ from hedgerow.live.model import Request
 from hedgerow.live.writer import Writer
 
 X, Y = make_rows(7, 200, shift=1.0)
-
-
-@pytest.fixture
-def live(tmp_path, oddm):
-    with LiveModel.create(tmp_path / "live", oddm) as made:
-        yield made
-
-
-def reopened(live, where):
-    """The folder as it is on disk now, opened as after a crash."""
-    live._snapshots.wait()
-    shutil.copytree(live.folder, where, ignore=shutil.ignore_patterns("lock", "*-shm"))
-    return LiveModel.open(where)
 
 
 def once(monkeypatch, owner, name, work):

@@ -19,12 +19,6 @@ from hedgerow.live import Busy, Closed, LiveModel, Owned, Settings
 X, Y = make_rows(7, 200, shift=1.0)
 
 
-@pytest.fixture
-def live(tmp_path, oddm):
-    with LiveModel.create(tmp_path / "live", oddm) as made:
-        yield made
-
-
 def test_predictions_are_the_models_own(live, oddm):
     twin = copy.deepcopy(oddm)
     for x, label in zip(X[:60], Y[:60], strict=True):
