@@ -179,7 +179,8 @@ class _Collector:
                     values = said.get(metric)
                     for key, value in (values or {} if label else {"": values}).items():
                         if value is not None:
-                            samples.add_metric([name, *([key] if label else [])], float(value))
+                            written = key.encode(errors="backslashreplace").decode()
+                            samples.add_metric([name, written][: 1 + len(label)], float(value))
                 yield samples
 
 

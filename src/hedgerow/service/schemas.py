@@ -5,6 +5,7 @@ A request that cannot be used is a `Problem`: an RFC 9457 document that names th
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -353,8 +354,17 @@ def _encodable(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
 
 
-encode = msgspec.json.Encoder(enc_hook=_encodable).encode  # a number that is not finite is null
+_encode = msgspec.json.Encoder(enc_hook=_encodable).encode  # a number that is not finite is null
 _decoder = cache(msgspec.json.Decoder)
+
+
+def encode(value: Any) -> bytes:
+    """An answer as JSON; half of a surrogate pair, in a name or class of a model made elsewhere, is a question mark."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, enc_hook=_encodable, str_keys=True)
+        return _encode(json.loads(json.dumps(plain, ensure_ascii=False).encode(errors="replace")))
 
 
 def decode(data: bytes, kind: type[T]) -> T:

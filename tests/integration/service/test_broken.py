@@ -7,8 +7,10 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
+from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.fleet import Fleet
 from hedgerow.live import JournalError, LiveModel
 from hedgerow.service import ServiceSettings
@@ -64,6 +66,26 @@ def test_what_cannot_say_how_it_is_has_a_line_that_says_so(app, with_client, mon
     assert errors.pop(name) == "internal error (OverflowError)"
     assert set(errors.values()) == {""}
     assert "271828" not in metrics
+
+
+def test_what_utf8_cannot_write_keeps_no_list_from_being_made(models, with_client):
+    """A class and a source of a model that was made elsewhere, which all lists name."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    source = Domain("\udfff", X, np.array(["up", "\ud800"] * 20))
+    LiveModel.create(models / "odd", OnlineTransferClassifier().fit_domains([source])).close()
+    app = build(ServiceSettings(models=models))
+
+    async def work(http, _):
+        path = "/v1/models/odd"
+        body = {"instances": X.tolist(), "labels": ["up", "new"] * 20, "explain": True}
+        answers = [await http.post(f"{path}/predict-then-learn", json=body)]
+        asked = ("/v1/models", "/metrics", path, f"{path}/stats", f"{path}/latest")
+        answers += [await http.get(what) for what in asked]
+        return [answer.raise_for_status() for answer in answers]
+
+    _, listed, metrics, *_ = with_client(app, work)
+    assert listed.json()["models"][0]["classes"] == ["up", "?", "new"]
+    assert 'source="\\\\udfff"' in metrics.text
 
 
 def test_what_is_busy_has_a_line_and_keeps_nobody_waiting(app, with_client, monkeypatch):
