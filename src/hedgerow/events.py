@@ -31,7 +31,7 @@ from hedgerow.core.errors import InputError
 from hedgerow.core.frames import NO_OWNER, FrameKind
 from hedgerow.core.registry import Limits as Limits
 from hedgerow.core.values import LabelResult as LabelResult
-from hedgerow.core.values import is_gap, objects, plain
+from hedgerow.core.values import check_text, is_gap, objects, plain
 
 LEARNED, DUPLICATE, CONFLICT, EXPIRED, UNKNOWN, REFUSED = (
     "learned", "duplicate", "conflict", "expired", "unknown", "refused",
@@ -436,23 +436,15 @@ def label_to_json(label: Any) -> str:
 @lru_cache(maxsize=10_000, typed=True)
 def _text_of(label: str | int) -> str:
     try:
-        if isinstance(label, str) and "\0" in label:
-            raise InputError(
-                f"label {label!r} has a NUL character, which is lost in an array of text; leave it out"
-            )
-        text = json.dumps(label)
-        str(label).encode()  # half of a surrogate pair cannot be written to any file
-    except UnicodeEncodeError:
-        raise InputError(
-            f"label {label!r} is no text that UTF-8 can write; give it in another form"
-        ) from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+        if isinstance(label, str):
+            check_text(label)
+        return json.dumps(label)
+    except InputError:
+        raise
+    except ValueError:
         raise InputError(
             "a label is a number of more digits than Python writes; make it text"
         ) from None
-    return text
 
 
 def _shown(label: Any) -> str:

@@ -15,6 +15,7 @@ from support.laws import assert_same_state, make_task, refused, state_of
 from hedgerow import Domain, OnlineTransferClassifier
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import as_labels, is_missing
+from hedgerow.fleet import Fleet
 
 TASK = make_task(0, n=2)
 X = TASK.X[:12]
@@ -234,3 +235,16 @@ def test_masks_are_honoured():
     for option in ("sample_weight", "sample_domain"):
         with pytest.raises(InputError, match=f"{option}: a masked value"):
             clf.fit(X, WHOLE, **{option: np.ma.array(np.ones(12), mask=np.arange(12) == 3)})
+
+
+@pytest.mark.parametrize(("label", "reason"), [("a\0", "NUL"), ("\ud800", "UTF-8")])
+def test_text_that_numpy_or_a_file_would_lose_is_refused(label, reason):
+    clf = OnlineTransferClassifier("pa").fit(X, ["a", "b", "c"] * 4)
+    with Fleet(clf) as fleet:
+        for learn in (
+            lambda: OnlineTransferClassifier("pa").fit(X, ["a", label, "b"] * 4),
+            lambda: clf.partial_fit(X[:1], [label]),
+            lambda: fleet.learn("key", X[:1], [label]),
+        ):
+            with pytest.raises(InputError, match=reason):
+                learn()

@@ -323,7 +323,26 @@ def _from_items(y: Any) -> Array:
         str if isinstance(item, str) else bytes if isinstance(item, bytes) else float
         for item in items
     }
-    return _from_array(np.array(items)) if simple and len(kinds) == 1 else objects(items)
+    if not simple or len(kinds) > 1:
+        return objects(items)
+    if kinds == {str}:
+        for item in items:
+            check_text(item)
+    return _from_array(np.array(items))
+
+
+def check_text(label: str) -> None:
+    """Refuse text with a NUL character, of which NumPy would make another label, and text that no file can have."""
+    if "\0" in label:
+        raise InputError(
+            f"label {label!r} has a NUL character, which is lost in an array of text; leave it out"
+        )
+    try:
+        label.encode()  # half of a surrogate pair cannot be written to any file
+    except UnicodeEncodeError:
+        raise InputError(
+            f"label {label!r} is no text that UTF-8 can write; give it in another form"
+        ) from None
 
 
 # Labels to JSON and back, as they were.

@@ -136,10 +136,10 @@ def test_what_closed_itself_is_one_line_and_is_opened_again_when_it_can_be(
     opened = kind.open
     allowed = threading.Event()
 
-    def open_later(folder):
+    def open_later(folder, **options):
         if not allowed.is_set():
             raise JournalError(f"{folder}: the disk is full")
-        return opened(folder)
+        return opened(folder, **options)
 
     async def work(http, models):
         entry = models[name]
