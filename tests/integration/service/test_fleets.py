@@ -292,7 +292,7 @@ def test_a_fleet_of_numbers_answers_predictions_and_intervals(serve, folder):
         assert [
             one.prediction for one in numbers.predict_then_learn(keys[:20], X[:20], y[:20])
         ] == pytest.approx(before)
-        with pytest.raises(ServiceError, match=r"422.*key 'north'.*no number"):
+        with pytest.raises(ServiceError, match=r"422.*key 'north'.*not a number"):
             numbers.learn(["north"], X[:1], ["warm"])
         answers = numbers.predict(keys[20:], X[20:], explain=True)
         assert [one.prediction for one in answers] == pytest.approx(after)

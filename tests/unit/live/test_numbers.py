@@ -61,7 +61,7 @@ def test_answers_are_the_models_own_and_labels_are_numbers(live, model):
     ] + 2 * ["duplicate"]
     live.predict(X[1], "other")
     refused = live.label("other", "high")
-    assert (refused.status, "no number" in refused.detail) == ("refused", True)
+    assert (refused.status, "not a number" in refused.detail) == ("refused", True)
     assert [live.label("other", label).status for label in (None, math.inf, 1e300)] == 3 * [
         "refused"
     ]
