@@ -112,7 +112,7 @@ def test_a_report_is_written_once(comparison, tmp_path):
 
 def test_what_the_labels_are_can_be_said():
     *sources, stream = domains()
-    with pytest.raises(InputError, match="no number"):
+    with pytest.raises(InputError, match="not a number"):
         compare(
             [Domain("a", [[0.0], [1.0]], ["x", "y"])],
             Domain("b", [[0.0], [1.0]], ["x", "y"]),
