@@ -11,8 +11,10 @@ import numpy as np
 import pandas as pd
 
 from bench.measure import DATA
+from bench.pages import Line, kept
 from bench.record import Row
 from hedgerow import Domain, OnlineTransferClassifier, OnlineTransferRegressor
+from hedgerow.comparison.tables import Table
 from hedgerow.fleet import Fleet
 
 Array = np.ndarray[Any, Any]
@@ -89,11 +91,10 @@ def spoiled(X: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]
 
 
 class Streamed(NamedTuple):
-    """Of each key its losses, in order; seconds of fitting bases, and how many keys taught the last of them."""
+    """Of each key its losses, in order; seconds of fitting bases, and how many these were."""
 
     losses: list[Array]
     seconds: float
-    taught: int
     bases: int
 
 
@@ -114,8 +115,7 @@ def streamed(
                 seconds += time.perf_counter() - began
             p = fleet.predict_then_learn([key] * len(y), X, y)
             losses.append((p - y) ** 2 if numbers else (p != y).astype(float))
-        taught = set(fleet.base.clf.source_names_) - {source.name for source in sources}
-        return Streamed(losses, seconds, len(taught), fleet.stats()["bases"])
+        return Streamed(losses, seconds, fleet.stats()["bases"])
 
 
 def change(now: list[Array], before: list[Array], numbers: bool) -> float:
@@ -127,10 +127,8 @@ def change(now: list[Array], before: list[Array], numbers: bool) -> float:
 def join(
     quick: bool, data: str = ",".join(DATA_SETS), seeds: str = "2,3", every: int = EVERY
 ) -> Iterator[Row]:
-    """Keys come one after the other; some are sources, and after every eighth the fleet consolidates. Change of the
-    mistakes (numbers: RMSE) of later keys, those after the first third, against a fleet without, in %; and the same
-    where a third of all keys are spoiled (columns and labels exchanged), over the others. Then of the first 20 rows of
-    a key, and by key: the best, the median and the worst change, and how many keys are more than 2 % worse."""
+    """Keys come one after the other, and after every eighth the fleet consolidates: change of the mistakes (numbers:
+    RMSE) of keys after the first third against a fleet without, in %; also where a third of the keys are spoiled."""
     if quick:
         data = "bikeshare"
         seeds = "2"
@@ -180,3 +178,38 @@ def _figures(name: str, seed: int, every: int, quick: bool) -> dict[str, float]:
         "bases": shared.bases,
         "s a base": shared.seconds / max(shared.bases, 1),
     }
+
+
+def join_page(lines: list[Line]) -> Iterator[str]:
+    """A line a data set: the mean over seeds, and the smallest and largest where it matters."""
+    rows = []
+    for name, how in DATA_SETS.items():
+        own = [line["figures"] for line in lines if line["setting"]["data"] == name]
+        if not own:
+            continue
+        change, bad, first = (
+            [figures[key] for figures in own]
+            for key in ("change, %", "a third spoiled, %", "first 20 rows, %")
+        )
+        each = [figures["worse"] / figures["later keys"] for figures in own]
+        rows.append(
+            [
+                f"{name} ({how.goal})",
+                str(len(own)),
+                marked(float(np.mean(change)), how.goal),
+                f"{min(change):+.1f}..{max(change):+.1f}",
+                marked(float(np.mean(bad)), "<= 2"),
+                f"{np.mean(first):+.1f}",
+                f"{np.median([figures['median key, %'] for figures in own]):+.1f}",
+                f"{max(figures['worst key, %'] for figures in own):+.0f}",
+                f"{np.mean(each):.0%}",
+            ]
+        )
+    heads = ["data", "seeds", "change", "range", "spoiled"]
+    heads += ["early", "median key", "worst key", "worse keys"]
+    yield from Table("", "", heads, rows).markdown().splitlines()
+
+
+def marked(value: float, goal: str) -> str:
+    """Bold where it misses its goal."""
+    return f"{value:+.1f}" if kept(value, goal) else f"**{value:+.1f}**"
