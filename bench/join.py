@@ -207,6 +207,7 @@ def join_page(lines: list[Line]) -> Iterator[str]:
         )
     heads = ["data", "seeds", "change", "range", "spoiled"]
     heads += ["early", "median key", "worst key", "worse keys"]
+    yield ""
     yield from Table("", "", heads, rows).markdown().splitlines()
 
 
