@@ -29,6 +29,7 @@ from hedgerow.core.values import Codes
 from hedgerow.drift import Drift
 from hedgerow.files import WRONG, StoredModel, read_model, unreadable, write_whole
 from hedgerow.findings import WIDEST, Bins, column_numbers
+from hedgerow.given import Asking
 from hedgerow.inputs import (
     UNLABELLED,
     Inputs,
@@ -395,13 +396,16 @@ class OnlineTransferEstimator(BaseEstimator):
                 "the mean row of the sources is not known: give reference=, a row to compare with"
             )
         row = dense(np.atleast_2d(inputs.row(x)))[0]
+        usual = np.pad(
+            usual, (0, len(row) - len(usual))
+        )  # what experts say of a mean row is not known
         names, spans, cells = inputs.columns(x)
         return of_row(value, row, usual, names, spans, cells, what)
 
     def _keep_sample(self, sources: Sequence[Labelled]) -> None:
         """Some rows of each source, and where its rows fall in each column; of very many columns, none."""
         sources = [source for source in sources if len(source.labels)]
-        if not sources or self._inputs.width > MOST_COLUMNS:
+        if not sources or self._inputs.width > MOST_COLUMNS or isinstance(self._inputs, Asking):
             self._sample = None
             return
         each = max(SAMPLE // len(sources), 1)
@@ -442,8 +446,8 @@ class OnlineTransferEstimator(BaseEstimator):
                 if kept := self._about.get("importances"):
                     return NamedValues(list(kept), np.array(list(kept.values())))
                 raise AttributeError(
-                    "feature_importances_ needs rows of the sources, which a model without sources, or of more than "
-                    f"{MOST_COLUMNS} columns does not have; fit it, or use explain_one(x, by_column=True)"
+                    "feature_importances_ needs rows of the sources, which a model without sources, with experts, or "
+                    f"of more than {MOST_COLUMNS} columns does not have; fit it, or use explain_one(x, by_column=True)"
                 )
             names, spans = self.spans
             X, labels = sample
@@ -473,6 +477,12 @@ class OnlineTransferEstimator(BaseEstimator):
         """Name the features of a model that was fitted on bare rows; rows without names are still taken."""
         with self._fitted:
             self._inputs = replace(self._inputs, names=np.array(names, dtype=object), bare=True)
+
+    @property
+    def experts_(self) -> Mapping[str, Any] | None:
+        """The models of your own by name, as `from_bytes` takes them; None without any."""
+        with self._fitted:
+            return self._inputs.models if isinstance(self._inputs, Asking) else None
 
     def as_row(self, x: Any) -> Matrix:
         """One instance as the model reads it: a 1-d array, or a sparse 1 x m matrix; refused if it cannot be used."""
@@ -556,6 +566,7 @@ class OnlineTransferEstimator(BaseEstimator):
             # what it was fitted with; only the limits of later labels can be changed afterwards
             now = self.get_params(deep=False)
             params = {**self._params, **{name: now[name] for name in CHANGEABLE if name in now}}
+            params.pop("experts", None)
             parts = (
                 self._learner,
                 self._codes.classes,
@@ -569,7 +580,12 @@ class OnlineTransferEstimator(BaseEstimator):
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, *, constants: Constants | None = None, name: str = "the model"
+        cls,
+        data: bytes,
+        *,
+        constants: Constants | None = None,
+        name: str = "the model",
+        experts: Mapping[str, Any] | None = None,
     ) -> Self:
         """The inverse of `to_bytes`.
 
@@ -581,12 +597,14 @@ class OnlineTransferEstimator(BaseEstimator):
             Those of a model of the same fit, to be shared, or because the file has none.
         name : str
             Stands for the data in errors.
+        experts : mapping or None
+            The models that it was fitted with, by name; refused if their answers are not what they were.
 
         Returns
         -------
         OnlineTransferClassifier
         """
-        return cls._of_stored(StoredModel.from_bytes(data, name, constants), name)
+        return cls._of_stored(StoredModel.from_bytes(data, name, constants, experts), name)
 
     @classmethod
     def _of_stored(cls, stored: StoredModel, name: str) -> Self:
@@ -605,6 +623,8 @@ class OnlineTransferEstimator(BaseEstimator):
                         getattr(model, f"set_{method}_request")(**asked)
             model._install(stored.learner, Codes(stored.classes), stored.inputs, stored.sources, [])
             model._about = stored.about
+            if isinstance(stored.inputs, Asking):
+                model.experts = dict(stored.inputs.models)  # type: ignore[attr-defined]
         except WRONG as error:
             raise unreadable(name, stored.version, error) from error
         return model
@@ -621,7 +641,11 @@ class OnlineTransferEstimator(BaseEstimator):
 
     @classmethod
     def load(
-        cls, file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None
+        cls,
+        file: str | os.PathLike[str] | BinaryIO,
+        *,
+        constants: Constants | None = None,
+        experts: Mapping[str, Any] | None = None,
     ) -> Self:
         """Load a model; it resumes the stream exactly where it was saved (`info_` is not kept).
 
@@ -637,7 +661,7 @@ class OnlineTransferEstimator(BaseEstimator):
         ('pa', 2, 'a')
         """
         data, name = read_model(file)
-        return cls.from_bytes(data, constants=constants, name=name)
+        return cls.from_bytes(data, constants=constants, name=name, experts=experts)
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies: a lock of their own, and the learner as it is between two steps."""

@@ -23,6 +23,7 @@ from hedgerow.core.linalg import one_blas_thread
 from hedgerow.core.values import MISSING, Codes, as_labels, classes_of, is_missing, objects, plain
 from hedgerow.coverage import COUNTS, LEVELS, QUANTILE, coverages, level_of, sets
 from hedgerow.findings import check_classes_repeat
+from hedgerow.given import Asking, experts_of
 from hedgerow.inputs import (
     Inputs,
     Labelled,
@@ -180,6 +181,10 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         true class, a column a prediction, in the order of `classes_`. `predict`, `predict_one`, `predict_then_learn`
         and the predictions of runs and services are then the classes with the lowest expected cost. Probabilities,
         sets, `mistakes_`, `bound_` and `drift_` stay those of the likeliest class. None: the likeliest class.
+    experts : mapping or None
+        Models of your own by name, which join the mixture as they are and adapted to the labels: fitted classifiers,
+        or functions, from rows as you have them (an array, a frame) to probabilities or scores. A function's columns
+        are the classes in sorted order, or as `classes` lists them. Files do not hold them: `load(.., experts=..)`.
 
     Attributes
     ----------
@@ -236,6 +241,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         table: Mapping[str, Any] | None = None,
         coverage: float | Sequence[float] | None = None,
         costs: Mapping[Hashable, float] | Sequence[Sequence[float]] | None = None,
+        experts: Mapping[str, Any] | None = None,
     ) -> None:
         self.method = method
         self.options = options
@@ -248,6 +254,7 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         self.table = table
         self.coverage = coverage
         self.costs = costs
+        self.experts = experts
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, as scikit-learn's models do.
@@ -328,15 +335,27 @@ class OnlineTransferClassifier(ClassifierMixin, OnlineTransferEstimator):
         names = check_sources(sources)
         if codes is None:
             codes = self._codes_of(sources, inputs.encoder is not None)
+        models: dict[str, list[int]] = {}
+        if self.experts is not None:
+            experts = experts_of(self.experts, codes.classes)
+            if not len(codes.classes):
+                codes = Codes(all_classes([each.classes for each in experts]))
+            models = {each.name: codes.of(each.classes).tolist() for each in experts}
         rows = [source.rows(codes.classes, warmup.dtype) for source in sources]
         levels = () if self.coverage is None else coverages(self.coverage)
         spans = None if inputs.encoder is None else inputs.encoder.spans
         K = len(codes.classes)
         if self.costs is not None:
             cost_matrix(self.costs, codes.labels)
-        built = build(method, Training(names, rows, warmup, K, options, positions, spans=spans))
+        built = build(
+            method, Training(names, rows, warmup, K, options, positions, spans=spans, models=models)
+        )
         learner = built.learner.with_sets(levels) if levels else built.learner
-        self._install(learner.checked(K, inputs.width), codes, inputs, names, built.infos)
+        learner = learner.checked(K, inputs.width)
+        if models:
+            known = [*(each.X for each in sources if isinstance(each, Labelled)), warmup]
+            inputs = Asking.of(inputs, experts).asked(max(known, key=lambda X: X.shape[0]))
+        self._install(learner, codes, inputs, names, built.infos)
 
     # -- classes ------------------------------------------------------------------------------------------------------
 

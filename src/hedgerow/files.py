@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
@@ -31,6 +31,7 @@ from hedgerow.core.registry import Parts, of_json
 from hedgerow.core.values import as_labels, labels_from_json, labels_to_json, plain
 from hedgerow.coverage import coverages
 from hedgerow.findings import Bins
+from hedgerow.given import Asking, Compared
 from hedgerow.heads import HEADS
 from hedgerow.inputs import Inputs, checked_dtype, cost_matrix
 from hedgerow.learner import OnlineLearner, learner_of
@@ -216,8 +217,10 @@ class StoredModel:
         from safetensors.numpy import save
 
         learner = self.learner
-        names = self.inputs.names
-        encoder = self.inputs.encoder
+        asking = self.inputs if isinstance(self.inputs, Asking) else None
+        inputs = self.inputs if asking is None else asking.inner
+        names = inputs.names
+        encoder = inputs.encoder
         state = learner.stored()
         header = {
             "format": FORMAT,
@@ -232,9 +235,10 @@ class StoredModel:
             "requests": self.requests,
             "sources": self.sources,
             "features": None if names is None else [str(name) for name in names],
-            "n_features": self.inputs.width,
+            "n_features": inputs.width,
             "table": None if encoder is None else encoder.to_json(),
             "about": self.about,
+            "experts": None if asking is None else asking.to_json(),
         }
         arrays = {STATE + name: np.ascontiguousarray(array) for name, array in state.items()}
         if constants:
@@ -249,8 +253,14 @@ class StoredModel:
         return bytes(data)
 
     @classmethod
-    def from_bytes(cls, data: bytes, where: str, constants: Constants | None = None) -> StoredModel:
-        """The inverse of `to_bytes`. `where` names the file in errors."""
+    def from_bytes(
+        cls,
+        data: bytes,
+        where: str,
+        constants: Constants | None = None,
+        experts: Mapping[str, Any] | None = None,
+    ) -> StoredModel:
+        """The inverse of `to_bytes`. `where` names the file in errors; `experts`: the models that no file holds."""
         header, arrays = read_header(data, where)
         version = str(header.get("version", __version__))
         try:
@@ -268,6 +278,11 @@ class StoredModel:
                 raise ValueError("its table gives other numbers than the learner takes")
             names = None if features is None else np.array(features, dtype=object)
             inputs = Inputs(n, names, encoder=encoder)
+            if header.get("experts") is not None:
+                inputs = Asking.from_json(header["experts"], inputs)
+            said = inputs.width - n
+            if said != getattr(learner.plan, "said", 0):
+                raise ValueError(f"experts that say {said} numbers of a row")
             about = {
                 str(what): {
                     str(name): Bins.of_list(value).to_list() if what == "bins" else float(value)
@@ -277,13 +292,18 @@ class StoredModel:
             }
             if about.get("bins") and list(about["bins"]) != inputs.columns(None)[0]:
                 raise ValueError("its bins are of other columns")
-            return cls(
+            stored = cls(
                 learner, classes, params, header["requests"], sources, inputs, about, version
             )
         except _Unusable as error:
             raise InputError(f"{where}: {error}") from error
         except WRONG as error:
             raise unreadable(where, version, error) from error
+        if isinstance(inputs, Asking):
+            return replace(stored, inputs=inputs.with_models(experts, where))
+        if experts and not isinstance(experts, Compared):
+            raise InputError(f"{where} has no experts; leave experts= out")
+        return stored
 
 
 def unreadable(where: str, version: str, error: Exception) -> InputError:

@@ -300,6 +300,7 @@ class Options(PaperOptions):
     reading: Reading = field(default_factory=Reading)
     rank: int | None = None
     trees: bool | None = None
+    experts: Mapping[str, Any] | None = None
     seed: int = 0
 
     def chosen(self) -> dict[str, Any]:
@@ -332,7 +333,8 @@ class Training:
     `positions` are those of in-memory rows among the rows of all sources: the order of a pooled pass; without
     them source after source. `pre` is the
     preprocessing that a method's `build` finds applied already; `given` are then the sources as they came. `spans` has
-    the first number and the width of each column of a table (None: a number is a column).
+    the first number and the width of each column of a table (None: a number is a column). `models`: those of the
+    user's own by name, with the code of each number that they say of a row.
     """
 
     names: Sequence[str]
@@ -344,6 +346,7 @@ class Training:
     pre: Preprocess = field(default_factory=lambda: Preprocess(()))
     given: Sequence[SourceRows] = ()
     spans: Sequence[tuple[int, int]] | None = None
+    models: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def sources(self) -> list[InMemory]:
@@ -566,7 +569,7 @@ class RidgeRecipe(Method):
     def options(self, options: Options) -> frozenset[str]:
         """It has its own heads, aligners and mixers, and its regressions need double precision."""
         trees = {"trees"} if self.local else set()
-        return frozenset({"rank", "preprocess", "target_mean"} | trees)
+        return frozenset({"rank", "preprocess", "target_mean", "experts"} | trees)
 
     def row(self) -> dict[str, str]:
         """Its parts, for a table of methods."""

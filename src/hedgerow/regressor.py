@@ -519,17 +519,23 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
 
 def model_of_bytes(
-    data: bytes, name: str = "model", constants: Constants | None = None
+    data: bytes,
+    name: str = "model",
+    constants: Constants | None = None,
+    experts: Mapping[str, Any] | None = None,
 ) -> OnlineTransferClassifier | OnlineTransferRegressor:
     """A model of either class from the content of a model file."""
-    stored = StoredModel.from_bytes(data, name, constants)
+    stored = StoredModel.from_bytes(data, name, constants, experts)
     return (
         OnlineTransferRegressor if stored.is_regressor else OnlineTransferClassifier
     )._of_stored(stored, name)
 
 
 def load_model(
-    file: str | os.PathLike[str] | BinaryIO, *, constants: Constants | None = None
+    file: str | os.PathLike[str] | BinaryIO,
+    *,
+    constants: Constants | None = None,
+    experts: Mapping[str, Any] | None = None,
 ) -> OnlineTransferClassifier | OnlineTransferRegressor:
     """Read a model of either class, as `OnlineTransferClassifier.load` and `OnlineTransferRegressor.load` do.
 
@@ -540,7 +546,7 @@ def load_model(
     >>> type(load_model(file)).__name__
     'OnlineTransferRegressor'
     """
-    return model_of_bytes(*read_model(file), constants)
+    return model_of_bytes(*read_model(file), constants, experts)
 
 
 def numbers(labels: Array, where: str, learner: RegressionLearner | None = None) -> Array:

@@ -40,6 +40,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "table": [{"drop": ["x0"]}],
     "coverage": [0.9],
     "costs": [{"c0": 50}],
+    "experts": [{"mine": lambda rows: rows[:, :3]}],
 }
 READING: dict[str, list[Any]] = {
     **{

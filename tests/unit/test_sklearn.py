@@ -27,6 +27,7 @@ from support.laws import (
 
 from hedgerow import OnlineTransferClassifier
 from hedgerow.core.errors import InputError
+from hedgerow.ridge.grown import HEAD
 
 NOT_REPEATED = "a weight is no number of repetitions: it scales one step of a head, and the maps see each row once"
 
@@ -289,7 +290,14 @@ def test_partial_fit_from_nothing(method):
         assert clf.expert_names_ == ["target"]
         assert clf.mistakes_ == clf.bound_
     else:
-        assert clf.expert_names_ == ["free: target only", "last label", "class frequencies"]
+        local = method == "hedgerow"
+        assert clf.expert_names_ == [
+            "free: target only",
+            *(["near input: target only"] if local else []),
+            "last label",
+            *([HEAD] if local else []),
+            "class frequencies",
+        ]
         assert clf.mistakes_ <= clf.bound_
     assert "A" not in clf.learner_.arrays()
     one = OnlineTransferClassifier(method)

@@ -294,6 +294,11 @@ class Base:
             raise InputError(
                 "a fleet predicts the likeliest class: fit without costs, and decide by the probabilities"
             )
+        if outside := getattr(clf.learner_.plan, "outside", ()):
+            raise InputError(
+                f"a key of a fleet cannot have the expert {outside[0]!r}: fit the model with trees=False, and without "
+                "experts of your own"
+            )
         self._data = clf.to_bytes()
         self.name = name
         self.sources = sources

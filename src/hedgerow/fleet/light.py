@@ -218,6 +218,6 @@ class LightClasses(Light):
         out = learner.outcome(n, learner.n_classes)
         step(
             learner.fit, self.base, arena.R, slots, arena.at, X, codes, weights, np.full(n, NOW), learned,
-            learner.work(n, arena.room), out,
+            np.empty((n, 0, learner.n_classes)), learner.work(n, arena.room), out,
         )  # fmt: skip
         return np.asarray(out.probabilities)

@@ -31,6 +31,7 @@ from hedgerow.core.arrays import Array
 from hedgerow.core.constants import MOST as COUNT
 from hedgerow.core.constants import SHORT, SUM, WHOLE, Spec
 from hedgerow.kernels import FADE, NOW, SCALE, SUMS, TEMPERATURES
+from hedgerow.kernels import PART as OUTSIDE
 from hedgerow.kernels.compiled import compiled
 from hedgerow.kernels.rows import (
     add_row_product,
@@ -63,6 +64,7 @@ KEEP = (
 )  # how much of its curvature a stack keeps from label to label: the second forgets
 FLOOR = 0.3  # what the curvature of a stack that forgets does not fall below
 REPEATED = 8.0  # scores of the head that repeats a label are log p / REPEATED
+LOWEST = float(np.log(1e-4))  # of the log-probabilities that a model from outside says
 NO_LOCAL = -2  # in the place of the space whose rows local heads compare: there are none
 KEPT, NEXT, LABELS, PENDING, ROWS = range(5)  # places of a record's counters
 
@@ -326,11 +328,11 @@ def _products(fit: Fit, base: Base, work: Work, n: int, fits: bool, learns: bool
 
 
 @compiled
-def _tree_heads(fit: Fit, work: Work, b: int) -> None:
+def _tree_heads(fit: Fit, work: Work, b: int, inside: int) -> None:
     """The scores of levels and boosting, and the leaves of the forest: what no label changes."""
     heads = fit.trees
     F = work.F[b]
-    first = len(F) - 2 * heads - 2
+    first = inside - 2 * heads - 2
     level_scores(fit.level, fit.centre, fit.deviation, work.given[b], F[first], work.room)
     tree_row(fit.forest, work.given[b], F[first + 1 : first + 1 + heads], work.leaves[b], work.room)
 
@@ -899,6 +901,75 @@ def repeat_scores(mix: Mixture, last: int, F: Array) -> None:
 
 
 @compiled
+def _outside_scores(mix: Mixture, said: Array, F: Array) -> None:
+    """Scores of a head from outside; where it abstains (NaN), those of the class frequencies."""
+    K = len(F)
+    whole = _total(mix.counts)
+    abstains = np.isnan(said[0])
+    total = 0.0
+    for k in range(K):
+        F[k] = np.log(mix.counts[k] / whole) / OUTSIDE if abstains else said[k]
+        total += F[k]
+    for k in range(K):
+        F[k] -= total / K
+
+
+@compiled
+def given_scores(
+    logs: Array, codes: Array, a: Array, H: Array, y: Array, F: Array, work: Array
+) -> None:
+    """Rows in order: scores of a model by its log-probabilities, as they are and adapted (F: rows x 2 x K).
+
+    Adapted: softmax(a_k,0 log p_k + a_k,1), learned by an online Newton step a label; H is its curvature. codes: the
+    class of each number in a row of `logs`, below 0 for none; a row of zeros is no answer. `work`: room for
+    `given_room` numbers.
+    """
+    n, K = len(F), F.shape[2]
+    f = 2 * K
+    X = work[: f * K].reshape((f, K))
+    said = work[f * K : (f + 1) * K]
+    rest = work[(f + 1) * K :]
+    for b in range(n):
+        silent = True
+        for k in range(K):
+            said[k] = LOWEST
+        for v in range(len(codes)):
+            if logs[b, v] < 0.0:
+                silent = False
+            if codes[v] >= 0 and logs[b, v] > LOWEST:
+                said[codes[v]] = min(logs[b, v], 0.0)
+        if silent:
+            for k in range(K):
+                F[b, 0, k] = np.nan
+                F[b, 1, k] = np.nan
+            continue
+        mean = _total(said) / K
+        for k in range(K):
+            said[k] -= mean
+            F[b, 0, k] = said[k] / OUTSIDE
+            F[b, 1, k] = (a[2 * k] * said[k] + a[2 * k + 1]) / OUTSIDE
+        if y[b] < 0:
+            continue
+        for i in range(f):
+            for k in range(K):
+                X[i, k] = 0.0
+        for k in range(K):
+            X[2 * k, k] = said[k]
+            X[2 * k + 1, k] = 1.0
+            said[k] = F[b, 1, k] * OUTSIDE
+        _log_softmax(said, rest[:K])
+        for k in range(K):
+            said[k] = rest[k]
+        _newton(a, H, X, said, y[b], 1.0, 0.0, rest)
+
+
+def given_room(K: int) -> int:
+    """How many numbers `given_scores` needs room for."""
+    f = 2 * K
+    return f * K + K + 2 * K + 2 * f + f * f
+
+
+@compiled
 def count_repeat(mix: Mixture, last: int, label: int) -> None:
     """A label that came when `last` was the newest that was known."""
     if last >= 0:
@@ -909,10 +980,11 @@ def count_repeat(mix: Mixture, last: int, label: int) -> None:
 @compiled
 def _row(
     fit: Fit, base: Base, record: Record, work: Work, b: int, scored: bool, y: int, weight: float, before: int,
-    out: Outcome, t: int,
+    outside: Array, out: Outcome, t: int,
 ) -> None:  # fmt: skip
     """Row b of a part, row t of all: predicted and, with a label >= 0, learned."""
-    F = work.F[b]
+    every = work.F[b]
+    F = every[: len(every) - len(outside)]
     said = out.probabilities[t]
     votes = out.votes[t]
     known = len(said)
@@ -930,10 +1002,12 @@ def _row(
                 work.leaves[b], F[len(F) - 1 - fit.trees : len(F) - 1], work.room,
             )  # fmt: skip
     repeat_scores(record.mix, last, F[len(F) - 1])
-    for h in range(len(F)):
-        votes[h] = best(F[h, :known])
-    votes[len(F)] = best(record.mix.counts[:known])
-    loss = mix_row(record.mix, F, y, said, out.weights[t], work.room)
+    for h in range(len(outside)):
+        _outside_scores(record.mix, outside[h], every[len(F) + h])
+    for h in range(len(every)):
+        votes[h] = best(every[h, :known])
+    votes[len(every)] = best(record.mix.counts[:known])
+    loss = mix_row(record.mix, every, y, said, out.weights[t], work.room)
     out.named[t] = best(said)
     if y >= 0:
         count_repeat(record.mix, last, y)
@@ -959,13 +1033,15 @@ def _is_there(work: Work, counters: Array, x: Array) -> bool:
 @compiled(threads=True)
 def step(
     fit: Fit, base: Base, R: Array, slots: Array, at: Array, X: Array, y: Array, weight: Array, before: Array,
-    learned: Array, work: Work, out: Outcome,
+    learned: Array, outside: Array, work: Work, out: Outcome,
 ) -> None:  # fmt: skip
     """Rows in order, each of the target whose record in R `slots` names (`at`: where the parts of a record are).
 
     Each is predicted, and learned where `learned` says so; a label below 0 is none. `before`: the newest label that was
     known when the row was predicted, -1 if there was none, NOW for what the record knows when its turn comes.
+    `outside`: what the last heads, which are not computed here, say of each row (rows x heads x K).
     """
+    inside = work.F.shape[1] - outside.shape[1]
     compared = work.compared.shape[1]
     trees = work.leaves.shape[1]
     for begin in range(0, len(X), PART):
@@ -987,13 +1063,13 @@ def step(
             for b in range(n):
                 _shorten(fit, base, work.Z[b], work.shorter[b])
                 if fit.trees:
-                    _tree_heads(fit, work, b)
+                    _tree_heads(fit, work, b, inside)
         _products(fit, base, work, n, not there, learns)
         for b in range(n):
             t = begin + b
             record = record_of(R[slots[t]], at, compared, trees)
             label = y[t] if learned[t] else -1
-            _row(fit, base, record, work, b, there, label, weight[t], before[t], out, t)
+            _row(fit, base, record, work, b, there, label, weight[t], before[t], outside[t], out, t)
             record.counters[ROWS] += learned[t]
             work.last[0] = not learned[t]
             work.last[1] = record.counters[LABELS]

@@ -26,9 +26,9 @@ import json
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ from hedgerow.events import (
     rows_together,
 )
 from hedgerow.files import read_header, write_whole
+from hedgerow.given import ExpertsNeeded
 from hedgerow.regressor import load_model
 from hedgerow.store import JournalError, Store
 from hedgerow.task import CLASSES, NUMBERS, TASKS, Model, Predicted, task_of
@@ -215,7 +216,9 @@ class Journal(Store):
     def check_copy(cls, folder: Path) -> None:
         """The same, and the model is recovered."""
         with closing(cls(folder, read_only=True)) as journal, journal.errors():
-            recovered(journal, Snapshots(folder), journal.verify())
+            about = journal.verify()
+            with suppress(ExpertsNeeded):  # only who has them can open it
+                recovered(journal, Snapshots(folder), about)
 
     def set_mark(self, name: str, value: bytes) -> None:
         """A place in an input or output: what is committed with it was done up to there."""
@@ -377,7 +380,8 @@ class Steps:
     def snapshot(self) -> bytes:
         """The model as a file. It goes on as what can be read from there, so that recovery is not another path."""
         data = self.clf.to_bytes()
-        self.clf = type(self.clf).from_bytes(data, constants=self.clf.constants_)
+        clf = self.clf
+        self.clf = type(clf).from_bytes(data, constants=clf.constants_, experts=clf.experts_)
         self.since = 0
         return data
 
@@ -389,7 +393,7 @@ class Steps:
             if kind == SNAPSHOT:
                 self.snapshot()
             elif kind == REPLACE:
-                self.clf = load_model(model_file(journal.folder, number))
+                self.clf = load_model(model_file(journal.folder, number), experts=self.clf.experts_)
                 self.since = 0
             elif kind != FORGET:
                 rows = journal.rows(
@@ -422,8 +426,10 @@ def model_file(folder: Path, number: int, before: bool = False) -> Path:
 class Snapshots:
     """Model files in a folder, named by the number of the step that they were taken at."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, experts: Mapping[str, Any] | None = None) -> None:
+        """`experts`: models of the user's own, which the files name."""
         self.folder = folder / "snapshots"
+        self.experts = experts
         self.error: str | None = None  # why the newest could not be written
         self.time: float | None = None
         self.bytes = 0
@@ -511,10 +517,12 @@ class Snapshots:
                 if clf is not None:
                     read_header(path.read_bytes(), str(path))
                 else:
-                    clf = load_model(path)
+                    clf = load_model(path, experts=self.experts)
                     self.time = path.stat().st_mtime
                     self.bytes = path.stat().st_size
                     self.newest_number = number
+            except ExpertsNeeded:
+                raise
             except (InputError, OSError) as error:
                 if path.exists():  # it was not replaced meanwhile
                     logger.error("%s; another one is used", error)

@@ -254,19 +254,26 @@ class LiveModel:
     """
 
     def __init__(
-        self, folder: Path, owner: Owner, journal: Journal, settings: Settings, accept_loss: bool
+        self,
+        folder: Path,
+        owner: Owner,
+        journal: Journal,
+        settings: Settings,
+        accept_loss: bool,
+        experts: Mapping[str, Any] | None,
     ) -> None:
         """For `create` and `open`."""
         self.folder = folder
         self.settings = settings
         self._owner = owner
         self._journal = journal
-        self._snapshots = Snapshots(folder)
+        self._snapshots = Snapshots(folder, experts)
         self._timing = Timing()
         self._clock = Clock()
         self._failed = self._closed = False
         self._queue = Queue(self._work)
         self._read(journal.verify(accept_loss=accept_loss))
+        self._snapshots.experts = self.clf.experts_  # which are not compared again
         self.aio = AsyncLiveModel(self)
 
     @classmethod
@@ -290,7 +297,7 @@ class LiveModel:
                     journal.set_meta("settings", asdict(settings))
                     journal.set_model(row)
                     journal.commit({"scores": {}, "seen": clf.seen_})
-                return cls._opened(path, owner, None, False)
+                return cls._opened(path, owner, None, False, clf.experts_)
 
     @classmethod
     def open(
@@ -299,17 +306,19 @@ class LiveModel:
         settings: Settings | Mapping[str, Any] | None = None,
         *,
         accept_loss: bool = False,
+        experts: Mapping[str, Any] | None = None,
     ) -> Self:
         """Go on where a live model was, however it ended.
 
         `settings` replace those it had; a mapping of some changes these alone.
 
         `accept_loss`: go on though the newest events, which were acknowledged, are missing from the journal.
+        `experts`: the models of your own that it was made with, by name. What they said is in the journal.
         """
         path = Path(folder)
         owner = Journal.own(path)
         with on_error(owner.release):
-            return cls._opened(path, owner, settings, accept_loss)
+            return cls._opened(path, owner, settings, accept_loss, experts)
 
     @classmethod
     def _opened(
@@ -318,13 +327,14 @@ class LiveModel:
         owner: Owner,
         settings: Settings | Mapping[str, Any] | None,
         accept_loss: bool,
+        experts: Mapping[str, Any] | None,
     ) -> Self:
         journal = Journal(path, accept_loss=accept_loss)
         with on_error(journal.close), journal.errors():
             kept = of_json(Settings, journal.meta("settings"))
             if not isinstance(settings, Settings):
                 settings = replace(kept, **(settings or {}))
-            live = cls(path, owner, journal, settings, accept_loss)
+            live = cls(path, owner, journal, settings, accept_loss, experts)
             journal.set_sync(settings.sync)
             if settings != kept:
                 live._do(Writer.set_settings, settings)
@@ -442,7 +452,8 @@ class LiveModel:
             data = read_file(model)
         else:
             data = model if isinstance(model, bytes) else model.to_bytes()
-        model_of_bytes(data, str(model) if isinstance(model, str | os.PathLike) else "model")
+        name = str(model) if isinstance(model, str | os.PathLike) else "model"
+        model_of_bytes(data, name, experts=self.clf.experts_)
 
         def work(writer: Writer) -> tuple[str, ModelRow]:
             now = writer.models[-1].digest
@@ -493,7 +504,7 @@ class LiveModel:
     def made_from(self, file: str | os.PathLike[str]) -> bool:
         """Whether a model file is one that this live model was created from, or that was ever put in its place."""
         data = read_file(file)
-        model = model_of_bytes(data, str(file))
+        model = model_of_bytes(data, str(file), experts=self.clf.experts_)
         given = [data, model.to_bytes()]
         model._about = {
             name: dict(kept) for name, kept in model.kept_.items() if name != "importances"
@@ -534,7 +545,8 @@ class LiveModel:
 
     def model_of_snapshot(self) -> Model:
         """A model of one's own: that of the newest snapshot on disk."""
-        return load_model(self._snapshots.path(self._snapshots.newest_number))
+        path = self._snapshots.path(self._snapshots.newest_number)
+        return load_model(path, experts=self.clf.experts_)
 
     @property
     def closed(self) -> bool:

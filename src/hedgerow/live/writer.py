@@ -303,7 +303,7 @@ class Writer(Engine):
 
     def replace(self, data: bytes, reason: str) -> ModelRow:
         """Another model from now on; what waits for a label is read again as the new model reads it."""
-        clf = model_of_bytes(data)
+        clf = model_of_bytes(data, experts=self.clf.experts_)
         if type(clf) is not type(self.clf):
             raise InputError(
                 f"the new model is an {type(clf).__name__}, this live model an {type(self.clf).__name__}: they predict "
@@ -316,7 +316,8 @@ class Writer(Engine):
         write_whole(model_file(folder, number), data, JournalError)
         write_whole(model_file(folder, number, before=True), before, JournalError)
         self._read_again(clf)
-        self.steps = Steps(model_of_bytes(data), newest := self.steps.newest)
+        model = model_of_bytes(data, experts=self.clf.experts_)
+        self.steps = Steps(model, newest := self.steps.newest)
         now = self.clock.now()
         self.journal.add("step", (number, REPLACE, newest, newest, now))
         self.journal.set_model(

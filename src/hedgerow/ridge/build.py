@@ -36,7 +36,7 @@ from hedgerow.core.source_rows import (
 )
 from hedgerow.learner import State, bookkeeping, prefixed
 from hedgerow.methods import Built, Training
-from hedgerow.ridge import mixture
+from hedgerow.ridge import adapted, grown, mixture
 from hedgerow.ridge.learner import RidgeLearner
 from hedgerow.ridge.maps import (
     WIDE,
@@ -67,6 +67,7 @@ from hedgerow.ridge.space import OWN_MAP, InSpace, Settings, Space, Sums, with_o
 from hedgerow.ridge.trees import (
     empty,
     fit_trees,
+    grows_trees,
     is_table,
     most_rows,
     spans_of,
@@ -99,7 +100,10 @@ def are_of_a_table(training: Training) -> bool:
 
 
 def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
-    """The spaces and local heads by name, `each` with a head for each source too. Without sources: `free` alone."""
+    """The spaces and local heads by name, `each` with a head for each source too.
+
+    Without sources: `kernel` on unlabelled rows, `free`, local heads and, in a table, trees of own rows.
+    """
     rank = training.options.rank
     K = training.K
     rows = [source.through(dense) for source in training.rows]
@@ -119,12 +123,15 @@ def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
         constants["axes"] = axes = single(input_axes(rows, pool, kept))
         rows = [source.through(Times(axes)) for source in rows]
         pool = pool @ axes
+    if not rows:  # what needs no source; landmarks are unlabelled rows
+        able = ("kernel", "free", NEAR) if len(pool) else ("free", NEAR)
+        spaces = [name for name in spaces if name in able]
     mapped = landmarks_for(pool.shape[1]) if "kernel" in spaces else 0
     _check_size(pool.shape[1], mapped, len(rows), sum(source.count for source in rows))
     about = _Input(training.rows, rows, pool, K)
     rng = np.random.default_rng(training.options.seed)
     wanted: list[Wanted] = []
-    for name in spaces if rows else ("free",):
+    for name in spaces:
         if name in SPACES:
             wanted.append(_space(name, about, rng, rank, wanted))
     about.grams.clear()  # they may be large, and the maps are all that was wanted of them
@@ -135,7 +142,7 @@ def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
     ]
     made, state = _with_priors(wanted, training, about, each, own, constants)
     near: list[NearSettings] = []
-    if NEAR in spaces and rows:
+    if NEAR in spaces:
         near.append(_local(made, training, about, constants))
     trees: tuple[str, ...] = ()
     spans = spans_of(training)
@@ -143,6 +150,12 @@ def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
         constants |= prefixed("trees.", fit_trees(training.given, K, spans, training.options.seed))
         state |= prefixed("trees.", empty())
         trees = tuple(_head_names(training.names))
+    grows = (
+        bool(near) and not rows and grows_trees(training.options.trees, training.warmup, spans, K)
+    )
+    if grows:
+        constants["grown.spans"] = np.array(spans, np.int64)
+        state |= prefixed("grown.", grown.empty(training.warmup.shape[1]))
     of_spaces = tuple(one.settings for one in made)
     sampling = _sampling(rows, len(constants["near.y"]) if near else None, bool(trees))
     plan = RidgePlan(
@@ -153,7 +166,11 @@ def build(spaces: Sequence[str], each: bool, training: Training) -> Built:
         "axes" in constants,
         trees,
         sampling,
+        grows,
+        tuple(adapted.GivenModel(name, tuple(codes)) for name, codes in training.models.items()),
     )
+    if training.models:
+        state |= prefixed("given.", adapted.start(len(training.models), K))
     known = (
         training.warmup if training.options.reading.target_mean == "warmup" else training.warmup[:0]
     )
@@ -214,29 +231,40 @@ def _local(
     spaces: Sequence[Wanted], training: Training, about: _Input, constants: State
 ) -> NearSettings:
     """The local heads; their constants into `constants`."""
-    features = about.rows[0].width
-    cap = source_rows_for(features)
-    rng = np.random.default_rng(training.options.seed)
-    share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in about.moments))
-    candidates = [source.candidates(CANDIDATES * share, rng) for source in about.rows]
-    X = [part.X for part in candidates]
-    codes = [np.asarray(part.codes) for part in candidates]
-    kept, weight = chosen(X, codes, [part.weight for part in candidates], cap, rng)
-    order = np.argsort(kept, kind="stable")  # source after source
-    kept = kept[order]
-    weight = weight[order]
-    compared = np.concatenate(X)[kept]
-    domains = np.repeat(np.arange(len(X)), [len(part) for part in X])
+    features = about.pool.shape[1]
+    compared = about.pool[:0]
+    y = np.empty(0, np.int64)
+    weight = np.empty(0)
+    starts = np.zeros(1, np.int64)
+    if about.rows:
+        compared, y, starts, weight = _kept_rows(about, features, training.options.seed)
     known = [each.settings.name for each in spaces]
     of = known.index("free") if features > NEAR_FEATURES else INPUT
     rows = whole(compared if of == INPUT else spaces[of].map(compared))
     constants |= {
         "near.rows": rows.T,
-        "near.y": np.concatenate(codes)[kept],
-        "near.starts": np.searchsorted(domains[kept], np.arange(len(X) + 1)),
+        "near.y": y,
+        "near.starts": starts,
         "near.weight": weight,
     }
-    return NearSettings(NEAR, of, SHARPNESS, tuple(_head_names(training.names)))
+    heads = _head_names(training.names) or [TARGET_ONLY]
+    return NearSettings(NEAR, of, SHARPNESS, tuple(heads))
+
+
+def _kept_rows(about: _Input, features: int, seed: int) -> tuple[Array, Array, Array, Array]:
+    """The rows of the sources that local heads keep, source after source: rows, classes, starts, weights."""
+    cap = source_rows_for(features)
+    rng = np.random.default_rng(seed)
+    share = share_of(cap, sum(int((each.class_counts > 0).sum()) for each in about.moments))
+    candidates = [source.candidates(CANDIDATES * share, rng) for source in about.rows]
+    X = [part.X for part in candidates]
+    codes = [np.asarray(part.codes) for part in candidates]
+    kept, weight = chosen(X, codes, [part.weight for part in candidates], cap, rng)
+    order = np.argsort(kept, kind="stable")
+    kept = kept[order]
+    domains = np.repeat(np.arange(len(X)), [len(part) for part in X])
+    starts = np.searchsorted(domains[kept], np.arange(len(X) + 1))
+    return np.concatenate(X)[kept], np.concatenate(codes)[kept], starts, weight[order]
 
 
 def _sampling(sources: Sequence[SourceRows], kept: int | None, trees: bool) -> str:

@@ -43,6 +43,7 @@ name; what every learner has (`learner.common`); and
 | `space.i.at`                  | 2             | whose turn it is in the pool, and who came first                  |
 | `space.i.waiting`             | rows x d      | rows without a label that join the pool at its next turn          |
 | `space.i.bias`                | h x K         | what makes the pool's labels balanced                             |
+| `grown.*`, `given.*`          | ..            | `ridge/grown.py`, `ridge/adapted.py`                              |
 | `trees.at`, `n`               | counted       | leaves and classes with labels of the target, and how many        |
 """
 
@@ -64,6 +65,8 @@ from hedgerow.core.records import Stretch
 from hedgerow.kernels import FADE, NOW, PENDING, TURN
 from hedgerow.learner import OnlineLearner, Prediction, State, Trace, prefixed, under
 from hedgerow.ridge import mixture
+from hedgerow.ridge.adapted import Adapted
+from hedgerow.ridge.grown import Grown
 from hedgerow.ridge.plan import FREQUENCIES, INTERNAL, RidgePlan
 from hedgerow.ridge.space import Space
 from hedgerow.ridge.trees import TreeHeads
@@ -89,8 +92,8 @@ class RidgeLearner(OnlineLearner):
     learns_unlabelled = True
 
     def __init__(self, plan: RidgePlan, constants: Constants, state: State) -> None:
-        """The spaces and the trees take their arrays over; `stored` gives them back."""
-        parts = ("space.", "trees.")
+        """The spaces, the trees and the heads from outside take their arrays over; `stored` gives them back."""
+        parts = ("space.", "trees.", "grown.", "given.")
         super().__init__(
             plan, constants, {n: array for n, array in state.items() if not n.startswith(parts)}
         )
@@ -107,6 +110,12 @@ class RidgeLearner(OnlineLearner):
         if plan.trees:
             fixed = under("trees.", constants, constants.for_kernels)
             self.trees = TreeHeads(fixed, under("trees.", state), K)
+        self.grown = None
+        if plan.grown:
+            self.grown = Grown(constants["grown.spans"], under("grown.", state))
+        self.given = None
+        if plan.given:
+            self.given = Adapted(plan.given, under("given.", state))
         self._steps, self._shared, self._running = self.pre.numbered(self.width)
         self._lay_out(max(len(state.get("labels", ())), min(FIRST_ROOM, plan.kept)))
         for regression, own in zip(regressions, of_spaces, strict=True):
@@ -366,6 +375,10 @@ class RidgeLearner(OnlineLearner):
         from hedgerow.kernels.ridge import step
 
         slots = self._none if len(y) == 1 else np.zeros(len(y), np.int64)
+        logs = X[:, self.width :]
+        if self.plan.said:
+            X = np.ascontiguousarray(X[:, : self.width])
+        outside = self._outside(logs, X, np.where(learned, y, -1), weight)
         try:
             step(
                 self.fit,
@@ -378,12 +391,24 @@ class RidgeLearner(OnlineLearner):
                 weight,
                 before,
                 learned,
+                outside,
                 work,
                 out,
             )
         except ZeroDivisionError as error:  # the only error that a step has, and half way
             self.damaged = "scores so large that no expert has any weight left"
             raise HedgerowError(f"{self.damaged}; scale the rows, or fit again") from error
+
+    def _outside(self, logs: Array, X: Array, y: Array, weight: Array) -> Array:
+        """What the heads say that the step does not have (rows x heads x K); labels >= 0 are then learned."""
+        K = self.n_classes
+        said = [np.empty((len(y), 0, K))]
+        if self.given is not None:
+            said.append(self.given.scores(logs, y))
+        if self.grown is not None:
+            said.append(self.grown.scores(X, K))
+            self.grown.learn(X, y, weight)
+        return said[0] if len(said) == 1 else np.concatenate(said, axis=1)
 
     # -- predicting ---------------------------------------------------------------------------------------------
 
@@ -473,7 +498,7 @@ class RidgeLearner(OnlineLearner):
             self._between(self.seen > seen)
             begin = end
         self._left = self._until()
-        if coverages.LEVELS in self.state:  # which every label moves
+        if coverages.LEVELS in self.state or self.plan.outside:  # which every label moves
             self._left = 0
         self._out = self.outcome(1, self.n_classes)
         return Trace(out.probabilities, out.weights, out.votes)
@@ -494,6 +519,8 @@ class RidgeLearner(OnlineLearner):
             evidence.EVERY - self.seen % evidence.EVERY,
             FADE - self.seen % FADE,
         ]
+        if self.grown is not None:
+            ends.append(self.grown.left)
         if self._pools:
             ends.append(TURN - rows % TURN)
         if self.plan.near and room < self.plan.kept:
@@ -543,6 +570,8 @@ class RidgeLearner(OnlineLearner):
         state = self._stored([space.grow(extra, self._pending) for space in self.spaces])
         state["mix.counts"] = np.append(state["mix.counts"], np.ones(extra))
         state |= self.target.padded(n_classes).arrays("target")
+        if self.given is not None:
+            state |= prefixed("given.", self.given.grown(extra))
         for name in ("fit", "_pools"):
             self.__dict__.pop(name, None)
         self.__init__(self.plan, self.constants, state)  # type: ignore[misc]
@@ -562,7 +591,11 @@ class RidgeLearner(OnlineLearner):
         state |= {name: state[name][:kept] for name in OF_KEPT}
         for i, arrays in enumerate(spaces):
             state |= prefixed(f"space.{i}.", arrays)
-        return state if self.trees is None else state | prefixed("trees.", self.trees.arrays())
+        if self.given is not None:
+            state |= prefixed("given.", self.given.state)
+        for prefix, part in (("trees.", self.trees), ("grown.", self.grown)):
+            state |= {} if part is None else prefixed(prefix, part.arrays())
+        return state
 
     def arrays(self) -> State:
         """A copy of the state in which no row of a regression is pending."""

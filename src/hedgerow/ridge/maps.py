@@ -278,8 +278,8 @@ def within_class_root(gram: Array, moments: Moments) -> tuple[Array, Array]:
 def drawn(
     sources: Sequence[SourceRows], target: Matrix, count: int, rng: np.random.Generator
 ) -> Matrix:
-    """At most `count` rows: a third (or all) of the target's, the rest from every source alike."""
-    taken = min(target.shape[0], count // TARGET_SHARE)
+    """At most `count` rows: a third (without sources all) of the target's, the rest from every source alike."""
+    taken = min(target.shape[0], count // TARGET_SHARE if sources else count)
     each = (count - taken) // max(len(sources), 1)
     parts = [target[rng.choice(target.shape[0], taken, replace=False)]] if taken else []
     return stack_rows([*parts, *(source.drawn(each, rng) for source in sources)])

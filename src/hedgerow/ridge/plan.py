@@ -21,7 +21,8 @@ from hedgerow.learner import (
     prefixed,
     under,
 )
-from hedgerow.ridge import trees
+from hedgerow.ridge import adapted, grown, trees
+from hedgerow.ridge.adapted import GivenModel
 from hedgerow.ridge.near import INPUT, NearSettings
 from hedgerow.ridge.space import OWN_MAP, Settings
 
@@ -45,7 +46,8 @@ class RidgePlan:
 
     `near` are the local heads, which keep at most `kept` rows of the target. `axes`: a rank of the input was asked for.
     `trees` names the heads of boosting, and those of leaves (`ridge/trees.py`). `sampling` says which heads were fitted
-    on a sample of the sources' rows, for people.
+    on a sample of the sources' rows, for people. `grown`: a head of trees of the target's own rows (`ridge/grown.py`).
+    `given`: models of the user's own, of which rows have `said` further numbers (`ridge/adapted.py`).
     """
 
     steps: tuple[str, ...]
@@ -55,6 +57,8 @@ class RidgePlan:
     axes: bool = False
     trees: tuple[str, ...] = ()
     sampling: str = ""
+    grown: bool = False
+    given: tuple[GivenModel, ...] = ()
 
     @cached_property
     def heads(self) -> list[str]:
@@ -64,7 +68,19 @@ class RidgePlan:
             *((each.name, each.heads) for each in self.near),
         ]
         kinds += [(trees.LEVEL, self.trees[:1]), *((name, self.trees) for name in trees.KINDS[1:])]
-        return [*(f"{name}: {head}" for name, heads in kinds for head in heads), LAST_LABEL]
+        inside = [*(f"{name}: {head}" for name, heads in kinds for head in heads), LAST_LABEL]
+        return [*inside, *self.outside]
+
+    @property
+    def outside(self) -> list[str]:
+        """The names of the last heads, whose scores are handed to the compiled step."""
+        given = [head for model in self.given for head in model.heads]
+        return [*given, *([grown.HEAD] if self.grown else [])]
+
+    @property
+    def said(self) -> int:
+        """Numbers behind those of a row: what models of the user's own say of it."""
+        return sum(len(model.codes) for model in self.given)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -122,6 +138,12 @@ class RidgePlan:
             own, now = trees.specs(len(self.trees), "K0", forest=True)
             constants |= prefixed("trees.", own)
             state |= prefixed("trees.", now)
+        if self.grown:
+            own, now = grown.specs()
+            constants |= prefixed("grown.", own)
+            state |= prefixed("grown.", now)
+        if self.given:
+            state |= prefixed("given.", adapted.specs(len(self.given)))
 
         def consistent(arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> str | None:
             return next(_problems(self, arrays, sizes), None)
@@ -284,3 +306,7 @@ def _problems(
         if len(plan.trees) != (sizes["n"] + 1 if sizes["n"] > 1 else 1):
             yield f"{len(plan.trees)} heads of trees of {sizes['n']} sources"
         yield from trees.problems(under("trees.", arrays), sizes, forest=True)
+    if any(code >= sizes["K"] for model in plan.given for code in model.codes):
+        yield f"models that know a class beyond the {sizes['K']}"
+    if plan.grown:
+        yield from grown.unsound(arrays["grown.spans"], under("grown.", arrays), sizes)

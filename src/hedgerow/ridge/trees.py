@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hedgerow.core.arrays import LARGEST, Array, dense
+from hedgerow.core.arrays import LARGEST, Array, Matrix, dense
 from hedgerow.core.constants import MOST, SHORT, SINGLE, TYPES, WHOLE, Spec
 from hedgerow.core.errors import InputError
 from hedgerow.core.preprocess import RunningStats, profiles, target_only_width
-from hedgerow.core.source_rows import Part, SourceRows
+from hedgerow.core.source_rows import InMemory, Part, SourceRows
 from hedgerow.kernels import FARTHEST
 
 if TYPE_CHECKING:
@@ -49,13 +49,26 @@ def wants_trees(trees: bool | None, sources: Sequence[SourceRows], spans: Spans,
     """Whether there are trees: as the user says; else where columns and classes are few, and columns differ in kind."""
     if not sources or K < 2 or trees is False:
         return False
-    most = np.iinfo(np.int16).max
-    if trees and sources[0].width > most:
-        raise InputError(
-            f"trees=True: the sources have {sources[0].width} numbers a row, and trees take at most {most}; leave "
-            "trees out, or give fewer columns"
-        )
+    _check_width(trees, sources[0].width)
     return trees or is_table(sources, spans, K)
+
+
+def grows_trees(trees: bool | None, pool: Matrix, spans: Spans, K: int) -> bool:
+    """The same without sources, where little is known: unlabelled rows, if any, and perhaps no class."""
+    _check_width(trees, pool.shape[1])
+    if trees is not None:
+        return trees
+    few = len(spans) <= MOST_COLUMNS and K <= MOST_CLASSES
+    return few and not (len(spans) == pool.shape[1] and profiles([InMemory(pool)]))
+
+
+def _check_width(trees: bool | None, width: int) -> None:
+    most = np.iinfo(np.int16).max
+    if trees and width > most:
+        raise InputError(
+            f"trees=True: {width} numbers a row, and trees take at most {most}; leave trees out, or give fewer "
+            "columns"
+        )
 
 
 def is_table(sources: Sequence[SourceRows], spans: Spans, K: int) -> bool:
@@ -115,10 +128,10 @@ def _fit(parts: Sequence[Part], K: int, spans: Spans, seed: int) -> dict[str, Ar
     y = [np.asarray(part.codes) for part in parts]
     order = _by_labels(y)
     groups = [(ALL, order), *([(EACH, [i]) for i in range(len(parts))] if len(parts) > 1 else [])]
-    boosted = []
+    heads = []
     for size, of in groups:
         rows, codes, weight = (np.concatenate([each[i] for i in of]) for each in (X, y, weights))
-        boosted.append(_boosted(rows, codes, weight, K, seed, size))
+        heads.append(boosted(rows, codes, weight, K, seed, size))
     rows_of, codes_of, weights_of = ([each[i] for i in order] for each in (X, y, weights))
     trees, counts = _forest(
         rows_of, codes_of, weights_of, [parts[i].weight for i in order], K, seed
@@ -126,7 +139,7 @@ def _fit(parts: Sequence[Part], K: int, spans: Spans, seed: int) -> dict[str, Ar
     levels = _levels(
         [dense(part.X) for part in parts], y, weights, K, sum(width for _, width in spans)
     )
-    return arrays | levels | tree_arrays(boosted, trees) | {"counts": counts[:, np.argsort(order)]}
+    return arrays | levels | tree_arrays(heads, trees) | {"counts": counts[:, np.argsort(order)]}
 
 
 def _by_labels(y: Sequence[Array]) -> list[int]:
@@ -262,9 +275,10 @@ def boosted_model(kind: str, X: Array, y: Array, weight: Array, seed: int, **opt
     return model.fit(X, y, sample_weight=weight)
 
 
-def _boosted(
+def boosted(
     X: Array, y: Array, weight: Array, K: int, seed: int, size: Mapping[str, int]
 ) -> Boosted:
+    """Boosting of rows with these codes: where its sums start, and its trees; a class that they lack gets nothing."""
     baseline = np.full(K, NEVER)
     classes = np.unique(y)
     if len(classes) == 1:
