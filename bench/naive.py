@@ -262,7 +262,26 @@ class NaiveRegressor:
             sums[head] += trees.threshold[node]
         return [linear, kernel], np.append(kernel @ constants["source"], sums)
 
-    def step(self, x: Array, y: float, weight: float = 1.0) -> tuple[float, Array, Array]:
+    def order(self, linear: Array, g: Array, known: float, scaled: float) -> Array:
+        """The row as the regression of the order has it: behind the linear columns the trees and the kernel; then of
+        the row whose label is known: label, the one before, moving average, trees and kernel."""
+        s = self.s
+        kept = int(s["place"][0])
+        rows = s["rows"][:kept, -6:]
+        if kept == len(s["rows"]):  # the oldest first
+            rows = np.roll(rows, -int(s["place"][1]), axis=0)
+        same = np.flatnonzero(rows[:, 4] == known)
+        if len(same):
+            y, trees, kernel, _, _, average = rows[same[-1]]
+            then = [y, rows[max(same[-1] - 1, 0), 0], average, y - trees, y - kernel]
+        else:
+            value = 0.0 if np.isnan(known) else np.clip(scaled, *s["range"])
+            then = [value, value, value, g[1], g[0]]
+        return np.concatenate([linear, g[[1, 0]], then])
+
+    def step(
+        self, x: Array, y: float, weight: float = 1.0, known: float | None = None
+    ) -> tuple[float, Array, Array]:
         """The prediction, half the width of each interval and what every head predicts, before y is learned."""
         from hedgerow.kernels import regression as k
 
@@ -270,9 +289,14 @@ class NaiveRegressor:
         constants = self.learner.constants
         (c,), (sd,) = constants["y_mean"], constants["y_deviation"]
         (width,), (farthest,) = constants["width"], constants["farthest"]
+        given = y
         y = (y - c) / sd
         Z, g = self.rows(x)
-        M, P = ([s[f"{name}.{which}"] for name in ("linear", "kernel")] for which in "MP")
+        if known is None:
+            known = s["known"][0] if s["known"][1] else np.nan
+        Z.append(self.order(Z[0], g, known, (known - c) / sd))
+        last, trees_then, kernel_then = Z[2][[-5, -2, -1]]
+        M, P = ([s[f"{name}.{which}"] for name in ("linear", "kernel", "order")] for which in "MP")
         spaces = [z @ m for m, z in zip(M, Z, strict=True)]
         for f in spaces:
             f[-1] += g[1]
@@ -282,7 +306,7 @@ class NaiveRegressor:
         levels = g + s["level"][:, 3] + s["level"][:, 4] * g
         n, total, average, squares = s["running"]
         kept = int(s["place"][0])
-        rows, kept_y = s["rows"][:kept, :-4], s["rows"][:kept, -4:]
+        rows, kept_y = s["rows"][:kept, :-6], s["rows"][:kept, -6:]
         distance = ((rows - Z[1][1 : 1 + len(x)]) ** 2).sum(axis=1)
         w = np.exp(-distance / (k.NARROW / 5 * width))
         raw = np.concatenate(
@@ -292,6 +316,7 @@ class NaiveRegressor:
                 two + s["offsets"],
                 two + w @ kept_y[:, 1:3] / (w.sum() + 0.5),
                 [(w @ kept_y[:, 0] + 0.3 * total / (n + 1)) / (w.sum() + 0.3), average],
+                [last, two[0] + last - trees_then, two[1] + last - kernel_then],
             ]
         )
         first, end = s["range"]
@@ -352,7 +377,9 @@ class NaiveRegressor:
             squares + y * y,
         )
         s["offsets"] += max(0.05, 1 / (n + 3)) * (y - two - s["offsets"])
-        s["rows"][int(s["place"][1])] = [*Z[1][1 : 1 + len(x)], y, *(y - two), miss]
+        row = [*Z[1][1 : 1 + len(x)], y, *(y - two), miss, given, s["running"][2]]
+        s["rows"][int(s["place"][1])] = row
+        s["known"][:] = given, 1.0
         s["place"][:2] = min(kept + 1, len(s["rows"])), (s["place"][1] + 1) % len(s["rows"])
         return said
 

@@ -73,7 +73,8 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
     shifts, boosting that is refitted now and then predicts better.
 
     The prediction is a mixture of experts: regressions that learn from every label; corrections of the level and scale
-    of the sources' trees, which is what most transfer of numbers needs; rows nearby; the target's moving average. The
+    of the sources' trees, which is what most transfer of numbers needs; rows nearby; the target's moving average; the
+    last known number, and a regression on it, the one before it and the row (`known=` for labels that are late). The
     experts stay within the range of y so far; by as much as a linear model leaves it, all of them do. One label widens
     that range by three of its lengths at the most, so that an outlier does little harm. For any sequence, with
     :math:`f_{t,h}` what expert h of H predicts so, :math:`W` the length of that range with its margins, :math:`o` what
@@ -378,7 +379,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def partial_fit(self, X: Matrix, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Matrix, y: Any, sample_weight: Any = None, known: Any = None) -> Self:
         """Learn labelled target rows in order. Before any `fit` it starts a learner without sources.
 
         Parameters
@@ -390,6 +391,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         sample_weight : array or None
             How much each label counts for the regressions; a weight of 0 is no label. The mixture, the intervals and
             the bound count every label as one.
+        known : float, array or None
+            `known_` as it was when each row was predicted, for all rows or one each. None: no row knew the label of
+            another one of this call, only what was learned before it.
 
         Returns
         -------
@@ -401,20 +405,48 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             For rows or numbers that cannot be used; nothing is then learned.
         """
         if self.__sklearn_is_fitted__():
-            self.predict_then_learn(X, y, sample_weight)
+            with self._fitted:
+                X = self._inputs.matrix(X)
+                labels, weight = weighted_numbers(y, sample_weight, X.shape[0], self._learner)
+                self._learner.run(X, labels, weight, self._known(known, len(labels)))
             return self
         with self._restored_on_error():
             inputs, X = self._first_target_rows(X)
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
             self._start(inputs, [], X, first=labels[~np.isnan(labels)])
             self.learner_.check_labels(labels, "y")
-            self.learner_.run(cast(X, np.float64), labels, weight)
+            before = self._known(known, len(labels))
+            self.learner_.run(cast(X, np.float64), labels, weight, before)
         return self
 
-    def learn_one(self, x: Any, y: Any, weight: float = 1.0) -> Self:
+    @property
+    def known_(self) -> float:
+        """The newest label that was learned, which is what is known when a row is predicted; NaN: none.
+
+        It may be set, where labels come in another order than their rows: to that of the newest row that has one.
+        """
+        with self._fitted:
+            return self._learner.last
+
+    @known_.setter
+    def known_(self, label: float) -> None:
+        with self._fitted:
+            self._learner.last = float(self._known(label, 1)[0])
+
+    def _known(self, known: Any, n: int) -> Array:
+        """The labels that were known when n rows were predicted; NaN for none."""
+        if known is None:
+            return np.full(n, self._learner.last)
+        labels = numbers(objects([known] * n if np.ndim(known) == 0 else known), "known")
+        if len(labels) != n:
+            raise InputError(f"known has {len(labels)} labels for {n} rows; give one, or one a row")
+        return labels
+
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0, known: Any = None) -> Self:
         """Learn one target instance.
 
-        A late label is learned the same way: keep the x, and call this when the label arrives.
+        A late label is learned the same way: keep the x, and `known_` as it was when x was predicted, and call this
+        when the label arrives.
 
         Parameters
         ----------
@@ -424,6 +456,8 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             Its number; a row without one (None, NaN) changes nothing.
         weight : float
             How much the label counts; see `partial_fit`.
+        known : float or None
+            `known_` as it was when the row was predicted. None: as it is now.
 
         Returns
         -------
@@ -441,7 +475,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         """
         if "_lock" not in self.__dict__:
             self._warn_of_no_sources()
-            return self.partial_fit(first_row(x), [y], sample_weight=weight)
+            return self.partial_fit(first_row(x), [y], weight, known)
         with self._fitted:
             learner = self._learner
             label = numbers(objects([y]), "y", learner)
@@ -452,6 +486,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
                     row if row.ndim == 2 else row[None],
                     label,
                     None if weight == 1 else np.array([weight]),
+                    None if known is None else self._known(known, 1),
                 )
         return self
 

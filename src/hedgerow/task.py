@@ -104,7 +104,30 @@ class NumberAnswer(Answer):
         )
 
 
-class ClassTask:
+class LateLabels:
+    """What both tasks do about labels that come after their predictions."""
+
+    def known(self, model: Any) -> Any:
+        """The newest label that a model knows; None if it knows none, or has no use for it."""
+        label = model.known_
+        return None if label != label else plain(label)  # NaN
+
+    def late(self, model: Any, X: Matrix, y: Any, known: list[Any], newest: bool) -> None:
+        """Labels that came after their predictions, when `known` were the newest (None: there was none).
+
+        Of one row X and y are the row and its label. `newest`: the last of these labels is that of the newest row that
+        has one; else the model goes on with what it knew.
+        """
+        before = model.known_
+        if len(known) == 1:  # the compiled step of one row
+            model.learn_one(X, y, known=math.nan if known[0] is None else known[0])
+        else:
+            model.partial_fit(X, y, known=objects(known))
+        if not newest:
+            model.known_ = before
+
+
+class ClassTask(LateLabels):
     """Classes with probabilities."""
 
     name = "classes"
@@ -237,25 +260,6 @@ class ClassTask:
         learned = model.explain_then_learn(X, y, weights)
         return Predicted(learned.codes, learned.probabilities, learned.votes)
 
-    def known(self, model: Any) -> Any:
-        """The newest label that a model knows; None if it knows none, or has no use for it."""
-        label = model.known_
-        return None if label != label else plain(label)  # NaN
-
-    def late(self, model: Any, X: Matrix, y: Any, known: list[Any], newest: bool) -> None:
-        """Labels that came after their predictions, when `known` were the newest (None: there was none).
-
-        Of one row X and y are the row and its label. `newest`: the last of these labels is that of the newest row that
-        has one; else the model goes on with what it knew.
-        """
-        before = model.known_
-        if len(known) == 1:  # the compiled step of one row
-            model.learn_one(X, y, known=math.nan if known[0] is None else known[0])
-        else:
-            model.partial_fit(X, y, known=objects(known))
-        if not newest:
-            model.known_ = before
-
     def labels_of(self, P: Array, classes: Array) -> Array:
         """The labels that P predicts."""
         return np.asarray(classes[P.argmax(axis=1)])
@@ -317,7 +321,7 @@ class ClassTask:
         return Answer(id, number, scale[code], P[code], shares, votes, weights, repeated)
 
 
-class NumberTask:
+class NumberTask(LateLabels):
     """Numbers with intervals."""
 
     name = "numbers"
@@ -436,14 +440,6 @@ class NumberTask:
     def learn(self, model: Any, X: Matrix, y: Any, weights: Array | None = None) -> Predicted:
         """Rows in order, each predicted before its label is learned."""
         return self._predicted(model.trace_then_learn(X, y, weights))
-
-    def known(self, model: Any) -> Any:
-        """No label: numbers are not repeated."""
-        return None
-
-    def late(self, model: Any, X: Matrix, y: Any, known: list[Any], newest: bool) -> None:
-        """Labels that came after their predictions; of one row X and y are the row and its label."""
-        (model.learn_one if len(known) == 1 else model.partial_fit)(X, y)
 
     def labels_of(self, P: Array, classes: Array) -> Array:
         """The labels that P predicts."""

@@ -158,13 +158,14 @@ class LightNumbers(Light):
         self, arena: Arena, slots: Array, X: Array, y: Array, weights: Array, learned: Array
     ) -> Array:
         """The prediction and half widths of each row before its label, which is learned if `learned` says so."""
-        from hedgerow.kernels.regression import Block, run
+        from hedgerow.kernels.regression import NOW, Block, run
 
         learner = self.learner
         room = arena.room
         said = np.empty((len(X), 1 + len(learner.coverage)))
         heads = np.empty((len(X), len(learner.expert_names)))
-        block = Block(X, np.where(learned, y, np.nan), weights, said, heads)
+        before = np.full(len(X), NOW)
+        block = Block(X, np.where(learned, y, np.nan), weights, before, said, heads)
         targets = learner.targets._replace(at=arena.at, records=arena.R, slots=slots)
         run(learner.fixed, learner.coverage, targets, block, learner.work(room, room), 0, 0)
         return said

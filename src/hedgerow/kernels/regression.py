@@ -46,7 +46,10 @@ SMOOTH = 5.0  # how many votes of close rows the mean miss counts in an interval
 LEAST = 1e-9  # a mean miss is never smaller: the sources have a deviation of one
 PRIOR_REGRET = 1e-4  # of ML-Poly's members before any label, in squared lengths of the range: see docs/theory.md
 MIXTURES = 3  # ML-Poly, exponential weights, the stack
-STACK = 2  # the last of the regressions
+STACK = 3  # the last of the regressions
+ORDERED = 7  # columns that the third has behind those of the first: see `_order`
+OF_A_ROW = 6  # numbers kept with a row
+NOW = np.inf  # in the place of the newest label that was known: the newest that is known now
 
 
 class Fixed(NamedTuple):
@@ -67,9 +70,10 @@ class Fixed(NamedTuple):
 class Targets(NamedTuple):
     """The records of targets (a row of `records` each) and the regressions that they start from.
 
-    P, M, diagonal, top: as in `ridge/regression.py`, of the linear regression, the kernel's, the stack; d, q: where
-    the dimensions and the weights of each begin, and where the last end. at: where the parts of a record begin, in the
-    order of `Memory`. kept: rows that are kept at the most. slots: of each row of a block its target's record.
+    P, M, diagonal, top: as in `ridge/regression.py`, of the linear regression, the kernel's, that of the order, the
+    stack; d, q: where the dimensions and the weights of each begin, and where the last end. at: where the parts of a
+    record begin, in the order of `Memory`. kept: rows that are kept at the most. slots: of each row of a block its
+    target's record.
     """
 
     P: tuple[Array, ...]
@@ -108,19 +112,25 @@ class Memory(NamedTuple):
     level: Annotated[
         Array, Spec(("levelled", 5)), "of each level and scale P (3 numbers), and weights"
     ]
-    rows: Annotated[Array, Spec(("kept", "columns")), "newest rows, y, two residuals, miss"]
+    known: Annotated[Array, Spec((2,)), "the newest label that is known, and whether there is one"]
+    rows: Annotated[
+        Array,
+        Spec(("kept", "columns")),
+        "newest rows, y, two residuals, miss, the label as it was given, moving average with it",
+    ]
     G: Annotated[Array, Spec(("places", "D")), "pending rows, regression after regression"]
     E: Annotated[Array, Spec(("places", "Q")), "and what they missed"]
 
 
 class Block(NamedTuple):
-    """Rows with labels (NaN: none) and weights; and, for each, the prediction with half the width of each interval, and
-    what every head predicts.
+    """Rows with labels (NaN: none), weights and the newest label that was known when they were predicted (NaN: none, or
+    NOW); and, for each, the prediction with half the width of each interval, and what every head predicts.
     """
 
     X: Array
     y: Array
     weight: Array
+    before: Array
     said: Array
     heads: Array
 
@@ -128,10 +138,11 @@ class Block(NamedTuple):
 class Work(NamedTuple):
     """Room for what a row needs meanwhile; of the row before it is kept, so that a label costs no second prediction.
 
-    known: the record and the labels that it was made for, -1 for none. x: the row. Z, fits, along: as each regression
-    has it, its fits, its products with the pending rows. kernel, columns, outputs: values of the kernel at landmarks,
-    columns of trees, the frozen outputs (the kernel regression, then trees). near: votes of kept rows. raw: heads
-    before they are clipped. mixed, last: what the mixtures predict, and their weights. weights, Pz: room.
+    known: the record and the labels that it was made for, -1 for none. x: the row and the label that was known. Z,
+    fits, along: as each regression has it, its fits, its products with the pending rows. kernel, columns, outputs:
+    values of the kernel at landmarks, columns of trees, the frozen outputs (the kernel regression, then trees). near:
+    votes of kept rows. raw: heads before they are clipped. mixed, last: what the mixtures predict, and their weights.
+    weights, Pz: room.
     """
 
     known: Array
@@ -171,14 +182,18 @@ def run(
             whole[at[0] : at[1]], whole[at[1] : at[2]], whole[at[2] :], s[at[3] : at[4]], s[at[4] : at[5]],
             s[at[5] : at[6]], s[at[6] : at[7]], s[at[7] : at[8]], s[at[8] : at[9]],
             s[at[9] : at[10]].reshape((3, -1)), s[at[10] : at[11]].reshape((2, -1)), s[at[11] : at[12]],
-            s[at[12] : at[13]].reshape((-1, 5)), s[at[13] : at[14]].reshape((-1, len(block.X[b]) + 4)),
-            s[at[14] : at[15]], s[at[15] :],
+            s[at[12] : at[13]].reshape((-1, 5)), s[at[13] : at[14]],
+            s[at[14] : at[15]].reshape((-1, len(block.X[b]) + OF_A_ROW)), s[at[15] : at[16]], s[at[16] :],
         )  # fmt: skip
         x = block.X[b]
         f = block.heads[b]
         said = block.said[b]
-        if not _is_known(work, targets.slots[b], memory.counts[0], x):
+        newest = block.before[b]
+        if newest == NOW:
+            newest = memory.known[0] if memory.known[1] > 0 else np.nan
+        if not _is_known(work, targets.slots[b], memory.counts[0], x, newest):
             _map(fixed, x, work)
+            _order(targets, memory, newest, (newest - mean) / deviation, work)
             _heads(targets, fixed.width[0], memory, work)
         margin = MARGIN * (memory.range[1] - memory.range[0])
         low = memory.range[0] - margin
@@ -203,7 +218,7 @@ def run(
             track(coverage, missed / spread, miss / spread, memory.quantile, memory.top)
             _weigh(memory, f, work.mixed, prediction, inner, learned, low, high)
             _learn(targets, memory, work, learned, learned + beyond, noise)
-            _remember(memory, work, targets.kept, learned + beyond, miss)
+            _remember(memory, work, targets.kept, learned + beyond, miss, block.y[b])
         for h in range(len(f)):
             f[h] = mean + deviation * (f[h] + beyond)
         if stop > 0 and not np.isnan(block.y[b]) and memory.counts[0] % stop == 0:
@@ -215,9 +230,11 @@ def run(
 
 
 @compiled
-def _is_known(work: Work, slot: int, labels: int, x: Array) -> bool:
+def _is_known(work: Work, slot: int, labels: int, x: Array, newest: float) -> bool:
     """Whether what is in the room is of this row and record; if not, it will be."""
-    same = work.known[0] == slot and work.known[1] == labels
+    last = len(x)
+    same = work.known[0] == slot and work.known[1] == labels and work.x[last] == newest
+    work.x[last] = newest
     for j in range(len(x)):
         same = same and work.x[j] == x[j]
         work.x[j] = x[j]
@@ -257,6 +274,36 @@ def _map(fixed: Fixed, x: Array, work: Work) -> None:
 
 
 @compiled
+def _order(targets: Targets, memory: Memory, newest: float, scaled: float, work: Work) -> None:
+    """The row as the regression of the order has it: linear columns, then trees and kernel, then of the row whose label
+    was the newest: label, the label before it, moving average, trees and kernel.
+
+    A label that is no longer among the kept rows stands for all of them, and where there is none the sources' mean.
+    """
+    m = memory.rows.shape[1] - OF_A_ROW
+    z = work.Z[targets.d[2] : targets.d[3]]
+    for j in range(m + 1):
+        z[j] = work.Z[j]
+    value = min(max(scaled, memory.range[0]), memory.range[1]) if scaled == scaled else 0.0
+    for j in range(2):
+        z[m + 1 + j] = z[m + 6 + j] = work.outputs[1 - j]
+    for j in range(m + 3, m + 6):
+        z[j] = value
+    count = memory.place[0]
+    oldest = memory.place[1] if count == targets.kept else 0
+    for i in range(count):
+        at = (oldest + count - 1 - i) % count
+        row = memory.rows[at, m:]
+        if row[4] == newest:
+            z[m + 3] = row[0]
+            z[m + 4] = memory.rows[at if at == oldest else (at - 1) % count, m]
+            z[m + 5] = row[5]
+            z[m + 6] = row[0] - row[1]
+            z[m + 7] = row[0] - row[2]
+            return
+
+
+@compiled
 def _fit(targets: Targets, memory: Memory, work: Work, s: int) -> None:
     """The fits of regression s, and its products with pending rows."""
     z = work.Z[targets.d[s] : targets.d[s + 1]]
@@ -284,12 +331,13 @@ def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
         for i in range(targets.q[s], targets.q[s + 1]):
             f[h] = work.fits[i]
             h += 1
-        f[h - 1] += first  # the last of a space predicts the residual of the trees
+        f[h - 1] += first  # the last of a regression predicts the residual of the trees
     for i in range(len(memory.level)):
         value = outputs[i % len(outputs)]
         f[h] = value + memory.level[i, 3] + memory.level[i, 4] * value
         h += 1
-    m = memory.rows.shape[1] - 4
+    m = memory.rows.shape[1] - OF_A_ROW
+    order = work.Z[targets.d[2] + m + 1 : targets.d[3]]
     x = work.Z[m + 2 : 2 * m + 2]
     total = 0.0
     sum_y = 0.0
@@ -310,6 +358,9 @@ def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
     f[h + 3] = source + sum_source / (total + 0.5)
     f[h + 4] = (sum_y + 0.3 * mean) / (total + 0.3)
     f[h + 5] = memory.running[2]
+    f[h + 6] = order[2]
+    f[h + 7] = first + order[2] - order[5]
+    f[h + 8] = source + order[2] - order[6]
 
 
 @compiled
@@ -347,7 +398,7 @@ def _spread(memory: Memory, near: Array) -> float:
     """The local scale of a miss: those of close rows, drawn to the mean miss."""
     total = SMOOTH * float(memory.miss[0])
     votes = SMOOTH
-    miss = memory.rows.shape[1] - 1
+    miss = memory.rows.shape[1] - OF_A_ROW + 3
     for i in range(memory.place[0]):
         total += near[i] * memory.rows[i, miss]
         votes += near[i]
@@ -481,8 +532,10 @@ def _learn_level(level: Array, g: float, missed: float, noise: float, keep: floa
 
 
 @compiled
-def _remember(memory: Memory, work: Work, kept: int, y: float, miss: float) -> None:
+def _remember(memory: Memory, work: Work, kept: int, y: float, miss: float, given: float) -> None:
     """Running means and the kept rows."""
+    memory.known[0] = given
+    memory.known[1] = 1.0
     memory.miss[1] += 1
     memory.miss[0] += (miss - memory.miss[0]) / min(memory.miss[1], RECENT)
     running = memory.running
@@ -497,12 +550,14 @@ def _remember(memory: Memory, work: Work, kept: int, y: float, miss: float) -> N
     memory.offsets[1] += rate * (second - memory.offsets[1])
     at = memory.place[1]
     row = memory.rows[at]
-    m = len(row) - 4
+    m = len(row) - OF_A_ROW
     for j in range(m):
         row[j] = work.Z[m + 2 + j]
     row[m] = y
     row[m + 1] = first
     row[m + 2] = second
     row[m + 3] = miss
+    row[m + 4] = given
+    row[m + 5] = running[2]
     memory.place[0] = max(memory.place[0], at + 1)
     memory.place[1] = (at + 1) % kept

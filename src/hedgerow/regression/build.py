@@ -20,7 +20,7 @@ from hedgerow.core.constants import Constants
 from hedgerow.core.linalg import upper_of
 from hedgerow.kernels import FARTHEST_Z, LARGEST_Z
 from hedgerow.learner import State, prefixed
-from hedgerow.regression.learner import OF_A_ROW, SPACES, RegressionLearner, RegressionPlan
+from hedgerow.regression.learner import ORDER, SPACES, RegressionLearner, RegressionPlan
 from hedgerow.ridge.trees import (
     Spans,
     boosted_model,
@@ -38,6 +38,7 @@ TRUST = 0.3  # of a source's row in a prior covariance
 OTHER = 0.05  # of another source's row in the heads and trees of a source
 INTERCEPT = 1e-3  # the ridge on an intercept
 PRIORS = ((1.0, 0.02), (3.0, 0.3))  # added variance of the intercept and of a weight
+ORDER_PRIOR = 0.1  # variance of a weight of the order
 STACK = 5.0  # the ridge of the stack
 NARROWEST = 0.1  # range of y in the beginning, in deviations
 RIDGES = 10.0 ** np.arange(-3, 4.1, 0.5)
@@ -123,6 +124,7 @@ def build(
     kernel = kernel_map(Z, constants["landmarks"], width, constants["A"])
     heads = len(plan.heads)
     priors = {"stack": (np.zeros((heads, 1)), np.eye(heads) / STACK)}
+    priors[ORDER] = order(linear.shape[1])
     for name, rows, start in zip(SPACES, (linear, kernel), PRIORS, strict=True):
         priors[name] = regression(rows, y, sources, own, start)
     for name, (M, P) in priors.items():
@@ -277,8 +279,19 @@ def regression(
     return np.stack([*heads, np.zeros(D), np.zeros(D)], axis=1), (P + P.T) / 2
 
 
+def order(d: int) -> tuple[Array, Array]:
+    """The prior of the regression of the order, whose first columns are the linear ones; no source teaches it."""
+    from hedgerow.kernels.regression import ORDERED
+
+    variances = np.full(d + ORDERED, ORDER_PRIOR)
+    variances[0] = 1.0
+    return np.zeros((d + ORDERED, 1)), np.diag(variances)
+
+
 def _initial(plan: RegressionPlan, y: Array, levels: Array, m: int, D: int) -> State:
     """The state beside the regressions, before any label."""
+    from hedgerow.kernels.regression import OF_A_ROW
+
     S = len(plan.sources)
     low, high = np.quantile(y, [0.01, 0.99]) if len(y) else (0.0, 0.0)
     if high - low < NARROWEST:
@@ -287,7 +300,7 @@ def _initial(plan: RegressionPlan, y: Array, levels: Array, m: int, D: int) -> S
     between = levels.var() * S / (S - 1) if S > 1 else 0.25  # how far levels of domains are apart
     fear = np.sqrt(0.5 + between)
     quantiles = ndtri((1 + np.array(plan.coverage)) / 2)
-    state = plan.layout().zeros(kept=0, columns=m + len(OF_A_ROW), D=D)
+    state = plan.layout().zeros(kept=0, columns=m + OF_A_ROW, D=D)
     state["level"][:, [0, 2]] = 1.0, 0.1
     return (
         state

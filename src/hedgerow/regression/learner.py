@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LARGEST_Y = 1e100  # of a label, and of its deviations from the mean: squares of sums of it must stay numbers
 LOSSES = 3  # prediction, first range, labels outside of the range; then those of the heads
 SPACES = ("linear", "kernel")
-OF_A_ROW = ("y", "residual of the trees", "residual of the kernel", "miss")  # kept with a row
+ORDER = "order"  # the regression of linear columns and of what was known of the last row
 OUTPUTS = ("trees", "kernel")  # the frozen outputs that residuals are taken of
 WITHIN = "within sources"
 FADING = 3  # outputs, the first, that have a regression in which labels fade too
@@ -81,11 +81,13 @@ class RegressionPlan:
     def heads(self) -> list[str]:
         """All heads, in the order of the compiled loop."""
         names = [f"{space}: {name}" for space in SPACES for name in self.columns]
+        names.append(f"{ORDER}: residual of the trees")
         names += [f"{output}, level and scale" for output in self.outputs]
         names += [f"{output}, recent level and scale" for output in self.outputs[:FADING]]
         names += [f"{name}, recent offset" for name in OUTPUTS]
         names += [f"nearest rows: residuals of {name}" for name in OUTPUTS]
-        return [*names, "nearest rows", "moving average of the target"]
+        names += ["nearest rows", "moving average of the target", "last value"]
+        return names + [f"{name}, last residual" for name in OUTPUTS]
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -98,7 +100,7 @@ class RegressionPlan:
             "levels": len(self.coverage),
             "levelled": len(self.outputs) + len(self.outputs[:FADING]),
             "places": PENDING,
-            "Q": 2 * len(self.columns) + 1,
+            "Q": sum(self.regressions.values()),
         }
 
     def layout(self) -> Layout:
@@ -120,16 +122,18 @@ class RegressionPlan:
 
     @property
     def regressions(self) -> dict[str, int]:
-        """The weights of each: of the heads in two feature maps, of the stack."""
-        return {**dict.fromkeys(SPACES, len(self.columns)), "stack": 1}
+        """The weights of each: of the heads in two feature maps, of the order, of the stack."""
+        return {**dict.fromkeys(SPACES, len(self.columns)), ORDER: 1, "stack": 1}
 
 
 def _problems(
     plan: RegressionPlan, arrays: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> Iterator[str]:
     """What the shapes alone do not say."""
+    from hedgerow.kernels.regression import OF_A_ROW, ORDERED
+
     m = sizes["m"]
-    dims = [m + 1, m + 1 + sizes["r"], len(plan.heads)]
+    dims = [m + 1, m + 1 + sizes["r"], m + 1 + ORDERED, len(plan.heads)]
     for i, (name, d) in enumerate(zip(plan.regressions, dims, strict=True)):
         own = under(f"{name}.", arrays)
         if {"P", "M"} - own.keys() and {"prior.P", "prior.M"} - own.keys():
@@ -142,7 +146,7 @@ def _problems(
     if pending != labels % PENDING or sizes["D"] != sum(dims):
         yield f"{pending} pending rows of {sizes['D']} numbers after {labels} labels"
     fits = count == sizes["kept"] <= plan.kept and (place == count or count == plan.kept)
-    if not fits or place >= plan.kept or sizes["columns"] != m + len(OF_A_ROW):
+    if not fits or place >= plan.kept or sizes["columns"] != m + OF_A_ROW:
         yield f"{sizes['kept']} kept rows of {sizes['columns']} numbers, of which the next is {place}"
     if not arrays["range"][0] < arrays["range"][1]:
         yield "a range of y above 0 is needed"
@@ -261,11 +265,11 @@ class RegressionLearner(Learner):
 
     def stretch(self, kept: int, places: int) -> Stretch:
         """A record with room for so many rows and pending rows."""
-        from hedgerow.kernels.regression import Memory
+        from hedgerow.kernels.regression import OF_A_ROW, Memory
 
         d = self._ends[0]
         sizes = self.plan.sizes | {"places": places, "D": d[-1], "kept": kept}
-        return Stretch(Memory, **sizes, columns=d[1] - 1 + len(OF_A_ROW))
+        return Stretch(Memory, **sizes, columns=d[1] - 1 + OF_A_ROW)
 
     def work(self, kept: int, places: int) -> Work:
         """Room for what a row needs meanwhile."""
@@ -275,7 +279,7 @@ class RegressionLearner(Learner):
         D, Q = (int(ends[-1]) for ends in self._ends)
         heads = len(self._names)
         sizes = {
-            "x": len(fixed.mean),
+            "x": len(fixed.mean) + 1,
             "Z": D,
             "fits": Q,
             "along": (len(self.regressions), places),
@@ -380,6 +384,16 @@ class RegressionLearner(Learner):
         return int(self.state["counts"][0])
 
     @property
+    def last(self) -> float:
+        """The newest label that is known, NaN: none."""
+        value, there = self.state["known"].tolist()
+        return value if there else float("nan")
+
+    @last.setter
+    def last(self, value: float) -> None:
+        self.state["known"][:] = np.nan_to_num(value), value == value
+
+    @property
     def covered(self) -> Array:
         """The share of labels that were inside the interval of each coverage."""
         return np.asarray(self.state["covered"] / max(self.seen, 1))
@@ -392,11 +406,18 @@ class RegressionLearner(Learner):
 
     def predict(self, X: Matrix) -> NumberTrace:
         """Rows by what was learned so far; nothing is learned."""
-        return self._joined(self._in_blocks(self._block, X, np.full(X.shape[0], np.nan), None))
+        y = np.full(X.shape[0], np.nan)
+        return self._joined(self._in_blocks(self._block, X, y, None, None))
 
-    def run(self, X: Matrix, y: Array, weight: Array | None = None) -> NumberTrace:
-        """Rows in order, in blocks: each is predicted before its label (NaN: none), which is then learned."""
-        return self._joined(self._in_blocks(self._learn, X, y, weight))
+    def run(
+        self, X: Matrix, y: Array, weight: Array | None = None, before: Array | None = None
+    ) -> NumberTrace:
+        """Rows in order, in blocks: each is predicted before its label (NaN: none), which is then learned.
+
+        `before`: for each row the newest label that was known when it was predicted, NaN if there was none; None: what
+        was learned before the row.
+        """
+        return self._joined(self._in_blocks(self._learn, X, y, weight, before))
 
     def _joined(self, parts: list[NumberTrace]) -> NumberTrace:
         if len(parts) == 1:
@@ -405,14 +426,17 @@ class RegressionLearner(Learner):
         empty = NumberTrace(np.empty(0), np.empty((0, levels)), np.empty((0, len(self._names))))
         return NumberTrace(*map(np.concatenate, zip(*(parts or [empty]), strict=True)))
 
-    def _block(self, X: Matrix, y: Array, weight: Array | None) -> NumberTrace:
-        from hedgerow.kernels.regression import Block, run
+    def _block(
+        self, X: Matrix, y: Array, weight: Array | None, before: Array | None
+    ) -> NumberTrace:
+        from hedgerow.kernels.regression import NOW, Block, run
 
         B = len(y)
         rows = np.ascontiguousarray(dense(X), dtype=np.float64)
         weight = np.ones(B) if weight is None else weight
         said = np.empty((B, 1 + len(self.plan.coverage)))
-        block = Block(rows, y, weight, said, np.empty((B, len(self._names))))
+        before = np.full(B, NOW) if before is None else before
+        block = Block(rows, y, weight, before, said, np.empty((B, len(self._names))))
         done = 0
         while done < B:
             done = run(self.fixed, self.coverage, self.targets, block, self._work, done, PENDING)
@@ -421,9 +445,11 @@ class RegressionLearner(Learner):
                 evidence.look(self.state, self.state["counts"])
         return NumberTrace(said[:, 0], said[:, 1:], block.heads)
 
-    def _learn(self, X: Matrix, y: Array, weight: Array | None) -> NumberTrace:
+    def _learn(
+        self, X: Matrix, y: Array, weight: Array | None, before: Array | None
+    ) -> NumberTrace:
         try:
-            trace = self._block(X, y, weight)
+            trace = self._block(X, y, weight, before)
         except BaseException as error:
             self.damaged = f"{type(error).__name__}: {error}"
             raise
