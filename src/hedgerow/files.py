@@ -37,6 +37,7 @@ from hedgerow.inputs import Inputs, checked_dtype, cost_matrix
 from hedgerow.learner import OnlineLearner, learner_of
 from hedgerow.methods import NUMBERS, PaperOptions, Reading, Recipe, check_number, named, reading_of
 from hedgerow.mix import MIXERS
+from hedgerow.series import check_ahead
 from hedgerow.tables import TableEncoder, TableOptions
 
 # -- any file ----------------------------------------------------------------------------------------------------------
@@ -440,7 +441,7 @@ def _plain(value: Any) -> Any:
 
 # -- an estimator's parameters: parts and readings by name, or by name and options -------------------------------------
 
-NUMBER_PARAMS = {"coverage", "random_state", "table"}  # of a regressor
+NUMBER_PARAMS = {"ahead", "coverage", "random_state", "table"}  # of a regressor
 PARTS: dict[str, Parts[Any]] = {"aligner": ALIGNERS, "head": HEADS, "mixer": MIXERS}
 # how a value that is no name is written, and read again
 WRITERS: dict[str, Callable[[Any], Any]] = {
@@ -496,6 +497,7 @@ def _check_params(params: Mapping[str, Any]) -> None:
     TableOptions.of(params["table"])
     if params.keys() == NUMBER_PARAMS:
         check_number("random_state", params["random_state"])
+        check_ahead(params["ahead"])
         return
     params = named(params)
     for name in NUMBERS:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.base import Fitted, OnlineTransferEstimator, RegressorMixin
 from hedgerow.contributions import Contributions, html, summary
-from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast, dense
+from hedgerow.core.arrays import DENSE_LIMIT, Array, Matrix, cast
 from hedgerow.core.constants import Constants
 from hedgerow.core.errors import InputError
 from hedgerow.core.values import Codes, is_missing, objects
@@ -26,6 +26,7 @@ from hedgerow.inputs import (
     weighted_labels,
 )
 from hedgerow.regression.learner import LARGEST_Y, NumberTrace, RegressionLearner
+from hedgerow.series import check_ahead, lagged, lags_of, seasons_of
 
 __all__ = ["NumberExplanation", "OnlineTransferRegressor", "load_model"]
 
@@ -93,6 +94,11 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         What to know of a table's columns: a dict with names under "drop", "keep", "id", "time" and "text".
     random_state : int or None
         Seed of the sampled landmarks and kept rows. None is 0.
+    ahead : int or None
+        The rows of every domain are a series in time, and a number is predicted so many rows before it is known: from
+        the numbers up to then (the newest, and those around the last day, week or year of a time column in `table`),
+        and from the columns of its own row, which must be known as early. Labels are learned in their order. `predict`
+        takes a row for the one that is `ahead` rows behind the newest label. None: rows are no series.
 
     Attributes
     ----------
@@ -139,7 +145,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         coverage: float | Sequence[float] = 0.9,
         table: Mapping[str, Any] | None = None,
         random_state: int | None = None,
+        ahead: int | None = None,
     ) -> None:
+        self.ahead = ahead
         self.coverage = coverage
         self.table = table
         self.random_state = random_state
@@ -169,7 +177,12 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         from hedgerow.regression import build
 
         names = check_sources(sources)
-        width = inputs.width
+        check_ahead(self.ahead)
+        lags: tuple[int, ...] = ()
+        if self.ahead is not None:
+            longest = max([s.X for s in sources], key=lambda X: X.shape[0], default=warmup)
+            lags = lags_of(self.ahead, seasons_of(inputs.encoder, longest))
+        width = inputs.width + len(lags)
         if (size := 8 * width**2) > DENSE_LIMIT:
             raise InputError(
                 f"{width} features: the linear heads keep a matrix of {width} x {width}, which would take "
@@ -182,8 +195,14 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         ]
         weight = np.concatenate([*weights, np.empty(0)])
         parts = build.Sources(
-            np.concatenate([*(dense(source.X) for source in sources), np.empty((0, width))]).astype(
-                np.float64
+            np.concatenate(
+                [
+                    *(
+                        lagged(s.X, b, np.arange(len(b)), lags)
+                        for s, b in zip(sources, y, strict=True)
+                    ),
+                    np.empty((0, width)),
+                ]
             ),
             np.concatenate([*y, np.empty(0)]),
             np.repeat(np.arange(len(y)), [len(part) for part in y]),
@@ -191,9 +210,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
         )
         seed = int(self.random_state or 0)
         levels = coverages(self.coverage)
-        rows = dense(warmup).astype(np.float64)
+        rows = lagged(warmup, np.empty(0), np.zeros(warmup.shape[0], int), lags)
         learner: Any = build.build(
-            names, parts, rows, [(j, 1) for j in range(width)], levels, seed, first
+            names, parts, rows, [(j, 1) for j in range(width)], levels, seed, first, lags
         )
         self._install(learner, Codes(np.empty(0)), inputs, names, [])
 
@@ -273,7 +292,24 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             X = self._inputs.matrix(X)
             learner = self._learner
             check_target_rows(sample_domain, X.shape[0], allow_source)
-            return learner.predict(X)
+            return learner.predict(self._now(X))
+
+    def _now(self, X: Matrix) -> Matrix:
+        """Rows to predict; of a series, each as the one `ahead` rows behind the newest label."""
+        lags = self._learner.plan.lags
+        if not lags:
+            return X
+        series = self._learner.series
+        return lagged(X, series, np.full(X.shape[0], len(series) + lags[0] - 1), lags)
+
+    def _in_series(self, X: Matrix, y: Array) -> tuple[Matrix, Array]:
+        """Rows that follow those that were learned, and the newest label that was known at the prediction of each."""
+        lags = self._learner.plan.lags
+        there = ~np.isnan(y)
+        past = self._learner.series
+        series = np.concatenate([past, y[there]])
+        rows = lagged(X, series, len(past) + np.cumsum(there) - there, lags)
+        return rows, rows[:, X.shape[1]].copy()
 
     def trace(self, X: Matrix) -> NumberTrace:
         """As `predict`, with half the width of every interval and what every expert predicts.
@@ -351,9 +387,9 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             if by_column:
                 parts = self._contributions(
                     x,
-                    lambda X: learner.predict(X).predictions,
+                    lambda X: learner.predict(self._now(X)).predictions,
                     reference,
-                    learner.constants["mean"],
+                    learner.constants["mean"][: self._inputs.width],
                     "prediction",
                 )
             return NumberExplanation(
@@ -365,17 +401,17 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             )
 
     def _loss(self, X: Array, labels: Array) -> float:
-        return float(
-            np.mean(
-                (self._learner.predict(X.astype(np.float64)).predictions - labels.astype(float))
-                ** 2
+        if self._learner.plan.lags:
+            raise InputError(
+                f"ahead={self.ahead}: rows of a series cannot be shuffled; use explain_one(by_column=True)"
             )
-        )
+        predicted = self._learner.predict(X.astype(np.float64)).predictions
+        return float(np.mean((predicted - labels.astype(float)) ** 2))
 
     def _predicted_one(self, x: Any) -> NumberTrace:
         with self._fitted:
             row = self._inputs.row(x)
-            return self._learner.predict(row if row.ndim == 2 else row[None])
+            return self._learner.predict(self._now(row if row.ndim == 2 else row[None]))
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -393,7 +429,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             the bound count every label as one.
         known : float, array or None
             `known_` as it was when each row was predicted, for all rows or one each. None: no row knew the label of
-            another one of this call, only what was learned before it.
+            another one of this call, only what was learned before it; in a series, those up to `ahead` rows before it.
 
         Returns
         -------
@@ -408,16 +444,24 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             with self._fitted:
                 X = self._inputs.matrix(X)
                 labels, weight = weighted_numbers(y, sample_weight, X.shape[0], self._learner)
-                self._learner.run(X, labels, weight, self._known(known, len(labels)))
+                self._late(X, labels, weight, known)
             return self
         with self._restored_on_error():
             inputs, X = self._first_target_rows(X)
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0])
             self._start(inputs, [], X, first=labels[~np.isnan(labels)])
             self.learner_.check_labels(labels, "y")
-            before = self._known(known, len(labels))
-            self.learner_.run(cast(X, np.float64), labels, weight, before)
+            self._late(cast(X, np.float64), labels, weight, known)
         return self
+
+    def _late(self, X: Matrix, y: Array, weight: Array | None, known: Any) -> None:
+        """Labels of rows that were predicted before."""
+        before = None
+        if self._learner.plan.lags:
+            X, before = self._in_series(X, y)
+        if known is not None or before is None:
+            before = self._known(known, len(y))
+        self._learner.run(X, y, weight, before)
 
     @property
     def known_(self) -> float:
@@ -482,18 +526,15 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             row = self._inputs.row(x)
             weight = one_weight(weight)
             if weight > 0:
-                learner.run(
-                    row if row.ndim == 2 else row[None],
-                    label,
-                    None if weight == 1 else np.array([weight]),
-                    None if known is None else self._known(known, 1),
-                )
+                some = None if weight == 1 else np.array([weight])
+                self._late(row if row.ndim == 2 else row[None], label, some, known)
         return self
 
     def predict_then_learn(self, X: Matrix, y: Any, sample_weight: Any = None) -> Array:
         """Predict each row before its label is learned, in order ("test-then-train").
 
-        The predictions are those of `predict_one` and `learn_one` in turns.
+        The predictions are those of `predict_one` and `learn_one` in turns. In a series, a row is predicted when the
+        labels up to `ahead` rows before it are learned, and of earlier calls all.
 
         Parameters
         ----------
@@ -530,7 +571,19 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
             X = self._inputs.matrix(X)
             learner = self._learner
             labels, weight = weighted_numbers(y, sample_weight, X.shape[0], learner)
-            return learner.run(X, labels, weight)
+            if not learner.plan.lags:
+                return learner.run(X, labels, weight)
+            X, before = self._in_series(X, labels)
+            n = len(labels)
+            late = np.arange(n) + learner.plan.lags[0] - 1  # behind whose prediction a label comes
+            order = np.argsort(np.concatenate([2 * np.arange(n), 2 * late + 1]), kind="stable")
+            rows = order % n
+            learned = order >= n
+            told = None if weight is None else weight[rows]
+            trace = learner.run(
+                X[rows], np.where(learned, labels[rows], np.nan), told, before[rows]
+            )
+            return NumberTrace(*(part[~learned] for part in trace))
 
     # -- what a fitted model says of itself ---------------------------------------------------------------------------
 

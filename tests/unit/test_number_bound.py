@@ -21,18 +21,18 @@ def room(H: int, low: float, high: float) -> tuple[kernel.Targets, kernel.Memory
     sizes = {"mix": (3, H), "last": (2, 3), "loss": 3 + H, "running": 4}
     arrays = {name: np.zeros(sizes.get(name, 1)) for name in kernel.Memory._fields}
     whole = {name: np.zeros(3, np.int64) for name in ("counts", "covered", "place")}
-    square = {"level": np.zeros((1, 5)), "rows": np.zeros((1, 5)), "G": np.zeros(2 + H)}
+    square = {"level": np.zeros((1, 5)), "rows": np.zeros((1, 7)), "G": np.zeros(3 + H)}
     memory = kernel.Memory(**arrays | whole | square | {"range": np.array([low, high])})
     one = np.zeros((1, 1))
     stack = np.random.default_rng(H).normal(size=(H, 1))  # whatever it has learned
-    P = (one, one, np.eye(H))
-    ends = np.array([0, 1, 2, 2 + H]), np.arange(4)
+    P = (one, one, one, np.eye(H))
+    ends = np.array([0, 1, 2, 3, 3 + H]), np.arange(5)
     at = np.zeros(21, np.int64)
     targets = kernel.Targets(
-        P, (one, one, stack), np.ones(2 + H), np.ones(3), *ends, at, 1, one, at
+        P, (one, one, one, stack), np.ones(3 + H), np.ones(4), *ends, at, 1, one, at
     )
-    work = {name: np.empty(2 + H) for name in kernel.Work._fields}
-    work |= {"known": np.full(2, -1), "along": np.empty((3, 1)), "mixed": np.empty(3)}
+    work = {name: np.empty(3 + H) for name in kernel.Work._fields}
+    work |= {"known": np.full(2, -1), "along": np.empty((4, 1)), "mixed": np.empty(3)}
     work |= {"last": np.empty(3), "weights": np.empty(H)}
     return targets, memory, kernel.Work(**work)
 

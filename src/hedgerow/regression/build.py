@@ -96,6 +96,7 @@ def build(
     coverage: Sequence[float],
     seed: int,
     first: Array | None = None,
+    lags: tuple[int, ...] = (),
 ) -> RegressionLearner:
     """A learner that has seen no label of the target yet; `first` are labels that give y its units without sources."""
     rng = np.random.default_rng(seed)
@@ -109,7 +110,7 @@ def build(
     counts = np.bincount(sources.domain, minlength=sources.n)
     own = np.argsort(-counts, kind="stable")[:MOST_OWN].tolist() if sources.n > 1 else []
     plan = RegressionPlan(
-        tuple(names), tuple(names[i] for i in own), tuple(coverage), sampling=sampling
+        tuple(names), tuple(names[i] for i in own), tuple(coverage), sampling=sampling, lags=lags
     )
     constants = scales(sources, warmup, np.empty(0) if first is None else first)
     mean = constants["mean"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +33,7 @@ WITHIN = "within sources"
 FADING = 3  # outputs, the first, that have a regression in which labels fade too
 MIXTURES = 3  # ML-Poly, exponential weights, the stack
 TARGET_ROWS = 1000
+GIVEN = -2  # the column of a kept row with the label as it was given
 PENDING = evidence.EVERY  # rows that are folded at once, when drift is looked for
 
 
@@ -40,6 +41,7 @@ PENDING = evidence.EVERY  # rows that are folded at once, when drift is looked f
 class RegressionPlan:
     """The sources, those with heads of their own, the coverages of the intervals, and how many target rows are kept.
 
+    `lags`: of a series, how many rows back the numbers are that stand behind the columns of a row, the newest first.
     `sampling` says that the heads were fitted on a sample of the sources' rows, for people.
     """
 
@@ -48,10 +50,13 @@ class RegressionPlan:
     coverage: tuple[float, ...]
     kept: int = TARGET_ROWS
     sampling: str = ""
+    lags: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not set(self.own) <= set(self.sources) or (self.own and len(self.sources) < 2):
             raise InputError(f"heads of {self.own} for the sources {self.sources}")
+        if any(not 1 <= lag <= self.kept for lag in self.lags):
+            raise InputError(f"lags of {self.lags} rows, of which {self.kept} are kept")
         if self.kept < 1 or not self.coverage or not all(0 < c < 1 for c in self.coverage):
             raise InputError(f"{self.kept} kept rows and coverage={self.coverage}")
 
@@ -382,6 +387,17 @@ class RegressionLearner(Learner):
     def seen(self) -> int:
         """How many labels were learned so far."""
         return int(self.state["counts"][0])
+
+    def checked(self, classes: int, features: int) -> Self:
+        """As of every learner; rows of a series have its lags behind their features."""
+        return super().checked(classes, features + len(self.plan.lags))
+
+    @property
+    def series(self) -> Array:
+        """The labels of the kept rows, the oldest first."""
+        kept, oldest, _ = self.state["place"].tolist()
+        given = self.state["rows"][:kept, GIVEN]
+        return np.roll(given, -oldest) if kept == self.plan.kept else given
 
     @property
     def last(self) -> float:
