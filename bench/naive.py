@@ -262,22 +262,26 @@ class NaiveRegressor:
             sums[head] += trees.threshold[node]
         return [linear, kernel], np.append(kernel @ constants["source"], sums)
 
-    def order(self, linear: Array, g: Array, known: float, scaled: float) -> Array:
-        """The row as the regression of the order has it: behind the linear columns the trees and the kernel; then of
-        the row whose label is known: label, the one before, moving average, trees and kernel."""
-        s = self.s
-        kept = int(s["place"][0])
-        rows = s["rows"][:kept, -6:]
-        if kept == len(s["rows"]):  # the oldest first
-            rows = np.roll(rows, -int(s["place"][1]), axis=0)
+    def kept(self) -> Array:
+        """The kept rows, the oldest first."""
+        rows = self.s["rows"][: int(self.s["place"][0])]
+        return (
+            np.roll(rows, -int(self.s["place"][1]), axis=0)
+            if len(rows) == len(self.s["rows"])
+            else rows
+        )
+
+    def order(self, g: Array, known: float, scaled: float) -> tuple[list[float], int, Array]:
+        """Of the row whose label is known: label, the one before, moving average, trees and kernel; how many kept rows
+        were there then, and what all that forgets was."""
+        rows = self.kept()[:, -14:]
         same = np.flatnonzero(rows[:, 4] == known)
         if len(same):
-            y, trees, kernel, _, _, average = rows[same[-1]]
+            y, trees, kernel, _, _, average = rows[same[-1], :6]
             then = [y, rows[max(same[-1] - 1, 0), 0], average, y - trees, y - kernel]
-        else:
-            value = 0.0 if np.isnan(known) else np.clip(scaled, *s["range"])
-            then = [value, value, value, g[1], g[0]]
-        return np.concatenate([linear, g[[1, 0]], then])
+            return then, int(same[-1]) + 1, rows[same[-1], 5:]
+        value = 0.0 if np.isnan(known) else float(np.clip(scaled, *self.s["range"]))
+        return [value, value, value, g[1], g[0]], 0, np.zeros(9)
 
     def step(
         self, x: Array, y: float, weight: float = 1.0, known: float | None = None
@@ -294,8 +298,9 @@ class NaiveRegressor:
         Z, g = self.rows(x)
         if known is None:
             known = s["known"][0] if s["known"][1] else np.nan
-        Z.append(self.order(Z[0], g, known, (known - c) / sd))
-        last, trees_then, kernel_then = Z[2][[-5, -2, -1]]
+        then, there, fast = self.order(g, known, (known - c) / sd)
+        Z.append(np.concatenate([Z[0], g[[1, 0]], then]))
+        last, _, _, trees_then, kernel_then = then
         M, P = ([s[f"{name}.{which}"] for name in ("linear", "kernel", "order")] for which in "MP")
         spaces = [z @ m for m, z in zip(M, Z, strict=True)]
         for f in spaces:
@@ -303,19 +308,22 @@ class NaiveRegressor:
         two = g[[1, 0]]
         G = len(g)
         g = np.append(g, g[: len(s["level"]) - G])
-        levels = g + s["level"][:, 3] + s["level"][:, 4] * g
+        slow = g + s["level"][:, 3] + s["level"][:, 4] * g  # by all labels so far
+        levels = slow.copy()
+        recent = len(g) - G
+        levels[G:] = g[G:] + fast[3 : 3 + 2 * recent : 2] + fast[4 : 4 + 2 * recent : 2] * g[G:]
         n, total, average, squares = s["running"]
         kept = int(s["place"][0])
-        rows, kept_y = s["rows"][:kept, :-6], s["rows"][:kept, -6:]
+        rows, kept_y = self.kept()[:there, :-14], self.kept()[:there, -14:]
         distance = ((rows - Z[1][1 : 1 + len(x)]) ** 2).sum(axis=1)
         w = np.exp(-distance / (k.NARROW / 5 * width))
         raw = np.concatenate(
             [
                 *spaces,
                 levels,
-                two + s["offsets"],
+                two + fast[1:3],
                 two + w @ kept_y[:, 1:3] / (w.sum() + 0.5),
-                [(w @ kept_y[:, 0] + 0.3 * total / (n + 1)) / (w.sum() + 0.3), average],
+                [(w @ kept_y[:, 0] + 0.3 * total / (n + 1)) / (w.sum() + 0.3), fast[0]],
                 [last, two[0] + last - trees_then, two[1] + last - kernel_then],
             ]
         )
@@ -362,7 +370,7 @@ class NaiveRegressor:
         _least_squares(s["stack.P"], s["stack.M"], f - base, np.array([learned - stacked]), noise)
         for p, m, z, fit in zip(P, M, Z, spaces, strict=True):
             _least_squares(p, m, z, y - fit, noise)
-        for i, (level, value, before) in enumerate(zip(s["level"], g, levels, strict=True)):
+        for i, (level, value, before) in enumerate(zip(s["level"], g, slow, strict=True)):
             p = np.array([[level[0], level[1]], [level[1], level[2]]])
             a = level[3:, None].copy()
             keep = 1.0 if i < G else k.FADED
@@ -377,7 +385,10 @@ class NaiveRegressor:
             squares + y * y,
         )
         s["offsets"] += max(0.05, 1 / (n + 3)) * (y - two - s["offsets"])
-        row = [*Z[1][1 : 1 + len(x)], y, *(y - two), miss, given, s["running"][2]]
+        weights = np.zeros(6)
+        weights[: 2 * recent] = s["level"][G:, 3:].ravel()
+        forgets = [s["running"][2], *s["offsets"], *weights]
+        row = [*Z[1][1 : 1 + len(x)], y, *(y - two), miss, given, *forgets]
         s["rows"][int(s["place"][1])] = row
         s["known"][:] = given, 1.0
         s["place"][:2] = min(kept + 1, len(s["rows"])), (s["place"][1] + 1) % len(s["rows"])

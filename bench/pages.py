@@ -44,6 +44,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "numbers": ("numbers", "Numbers"),
     "ablation": ("ablation", "What each part of our learner is worth"),
     "streams": ("streams", "Streams in their own order"),
+    "ahead": ("ahead", "Numbers some rows ahead"),
     "torture": ("", "Torture"),
 }
 BY_NAME = (
@@ -55,6 +56,7 @@ BY_NAME = (
     "numbers",
     "streams",
     "join",
+    "ahead",
     "torture",
 )  # what runs elsewhere (`make bench-peers`, `make torture`), or only when it is named
 

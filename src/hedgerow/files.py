@@ -398,7 +398,8 @@ def _learner(
     if len(state) + len(inside) != len(arrays):
         raise InputError("it has arrays that are neither constants nor state")
     fixed = _constants(header, inside, constants)
-    sizes = {"K": len(classes), "m": int(header["n_features"])}
+    lags = len(getattr(plan, "lags", ()))  # of a series, behind the columns of a row
+    sizes = {"K": len(classes), "m": int(header["n_features"]) + lags}
     plan.layout().check({name: fixed.for_kernels(name) for name in fixed}, state, sizes)
     return kind(plan, fixed, {name: np.array(array) for name, array in state.items()}), classes
 

@@ -153,14 +153,14 @@ def test_a_series_starts_without_sources_and_skips_missing_numbers():
     reg.partial_fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])
     assert reg.seen_ == 79
     np.testing.assert_array_equal(reg.learner_.series, y[~np.isnan(y)])
-    assert len(reg.explain_one(X[:1], by_column=True).contributions.values) == 1
+    assert len(reg.explain_one(X[:1], by_column=True).contributions.columns) == 1
 
 
 def test_a_journal_of_a_series_is_repeated_to_the_last_bit(tmp_path):
     X, y = days(540)
     with LiveModel.create(tmp_path / "live", series(3), Settings(snapshot_every=16)) as live:
         for i in range(480, 540):
-            live.predict(X[i : i + 1], str(i))
+            live.predict(X.iloc[i].to_dict(), str(i))
             if i >= 483:
                 live.label(str(i - 3), float(y[i - 3]))
         before = live.to_bytes()

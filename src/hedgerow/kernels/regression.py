@@ -48,7 +48,8 @@ PRIOR_REGRET = 1e-4  # of ML-Poly's members before any label, in squared lengths
 MIXTURES = 3  # ML-Poly, exponential weights, the stack
 STACK = 3  # the last of the regressions
 ORDERED = 7  # columns that the third has behind those of the first: see `_order`
-OF_A_ROW = 6  # numbers kept with a row
+OF_A_ROW = 14  # numbers kept with a row, from THEN on what its label left of all that forgets
+THEN = 5
 NOW = np.inf  # in the place of the newest label that was known: the newest that is known now
 
 
@@ -116,7 +117,7 @@ class Memory(NamedTuple):
     rows: Annotated[
         Array,
         Spec(("kept", "columns")),
-        "newest rows, y, two residuals, miss, the label as it was given, moving average with it",
+        "newest rows, y, two residuals, miss, the label as it was given; then moving average, offsets, recent weights",
     ]
     G: Annotated[Array, Spec(("places", "D")), "pending rows, regression after regression"]
     E: Annotated[Array, Spec(("places", "Q")), "and what they missed"]
@@ -138,11 +139,11 @@ class Block(NamedTuple):
 class Work(NamedTuple):
     """Room for what a row needs meanwhile; of the row before it is kept, so that a label costs no second prediction.
 
-    known: the record and the labels that it was made for, -1 for none. x: the row and the label that was known. Z,
-    fits, along: as each regression has it, its fits, its products with the pending rows. kernel, columns, outputs:
-    values of the kernel at landmarks, columns of trees, the frozen outputs (the kernel regression, then trees). near:
-    votes of kept rows. raw: heads before they are clipped. mixed, last: what the mixtures predict, and their weights.
-    weights, Pz: room.
+    known: the record and the labels that it was made for, -1 for none; the row whose label was known. x: the row and
+    the label that was known. Z, fits, along: as each regression has it, its fits, its products with the pending rows.
+    kernel, columns, outputs: values of the kernel at landmarks, columns of trees, the frozen outputs (the kernel
+    regression, then trees). near: votes of kept rows. raw: heads before they are clipped. mixed, last: what the
+    mixtures predict, and their weights. weights, Pz: room.
     """
 
     known: Array
@@ -291,15 +292,17 @@ def _order(targets: Targets, memory: Memory, newest: float, scaled: float, work:
         z[j] = value
     count = memory.place[0]
     oldest = memory.place[1] if count == targets.kept else 0
+    work.known[2] = -1
     for i in range(count):
         at = (oldest + count - 1 - i) % count
         row = memory.rows[at, m:]
         if row[4] == newest:
             z[m + 3] = row[0]
             z[m + 4] = memory.rows[at if at == oldest else (at - 1) % count, m]
-            z[m + 5] = row[5]
+            z[m + 5] = row[THEN]
             z[m + 6] = row[0] - row[1]
             z[m + 7] = row[0] - row[2]
+            work.known[2] = at
             return
 
 
@@ -320,7 +323,11 @@ def _fit(targets: Targets, memory: Memory, work: Work, s: int) -> None:
 
 @compiled
 def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
-    """What every head predicts, in the order of `RegressionPlan.heads`; and the votes of the kept rows."""
+    """What every head predicts, in the order of `RegressionPlan.heads`; and the votes of the kept rows.
+
+    What forgets, and the votes, are as they were when the label that was known was the newest: by labels that came in
+    between a late one would be judged too well.
+    """
     f = work.raw
     outputs = work.outputs
     source = outputs[0]
@@ -332,32 +339,43 @@ def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
             f[h] = work.fits[i]
             h += 1
         f[h - 1] += first  # the last of a regression predicts the residual of the trees
+    m = memory.rows.shape[1] - OF_A_ROW
+    at = work.known[2]
+    count = memory.place[0]
+    newer = (memory.place[1] - 1 - at) % count if at >= 0 else count
     for i in range(len(memory.level)):
         value = outputs[i % len(outputs)]
-        f[h] = value + memory.level[i, 3] + memory.level[i, 4] * value
+        offset = memory.level[i, 3]
+        scale = memory.level[i, 4]
+        recent = i - len(outputs)
+        if recent >= 0:
+            offset = memory.rows[at, m + THEN + 3 + 2 * recent] if at >= 0 else 0.0
+            scale = memory.rows[at, m + THEN + 4 + 2 * recent] if at >= 0 else 0.0
+        f[h] = value + offset + scale * value
         h += 1
-    m = memory.rows.shape[1] - OF_A_ROW
     order = work.Z[targets.d[2] + m + 1 : targets.d[3]]
     x = work.Z[m + 2 : 2 * m + 2]
     total = 0.0
     sum_y = 0.0
     sum_first = 0.0
     sum_source = 0.0
-    for i in range(memory.place[0]):
+    for i in range(count):
         row = memory.rows[i]
         work.near[i] = exp(-_squared_distance(x, row[:m]) / (NARROW * width))
+        if at < 0 or 0 < (i - at) % count <= newer:
+            work.near[i] = 0.0
         vote = work.near[i] ** 5
         total += vote
         sum_y += vote * row[m]
         sum_first += vote * row[m + 1]
         sum_source += vote * row[m + 2]
     mean = memory.running[1] / (memory.running[0] + 1)
-    f[h] = first + memory.offsets[0]
-    f[h + 1] = source + memory.offsets[1]
+    f[h] = first + (memory.rows[at, m + THEN + 1] if at >= 0 else 0.0)
+    f[h + 1] = source + (memory.rows[at, m + THEN + 2] if at >= 0 else 0.0)
     f[h + 2] = first + sum_first / (total + 0.5)
     f[h + 3] = source + sum_source / (total + 0.5)
     f[h + 4] = (sum_y + 0.3 * mean) / (total + 0.3)
-    f[h + 5] = memory.running[2]
+    f[h + 5] = memory.rows[at, m + THEN] if at >= 0 else 0.0
     f[h + 6] = order[2]
     f[h + 7] = first + order[2] - order[5]
     f[h + 8] = source + order[2] - order[6]
@@ -510,13 +528,13 @@ def _learn(
     outputs = work.outputs
     for i in range(len(memory.level)):
         keep = 1.0 if i < len(outputs) else FADED
-        _learn_level(memory.level[i], outputs[i % len(outputs)], y - work.raw[h], noise, keep)
-        h += 1
+        _learn_level(memory.level[i], outputs[i % len(outputs)], y, noise, keep)
 
 
 @compiled
-def _learn_level(level: Array, g: float, missed: float, noise: float, keep: float) -> None:
+def _learn_level(level: Array, g: float, y: float, noise: float, keep: float) -> None:
     """Recursive least squares of [1, g]; with keep < 1 labels fade: P grows by 1/keep, up to a trace."""
+    missed = y - (g + level[3] + level[4] * g)
     first = level[0] + level[1] * g
     second = level[1] + level[2] * g
     s = keep * noise + max(first + second * g, 0.0)
@@ -558,6 +576,12 @@ def _remember(memory: Memory, work: Work, kept: int, y: float, miss: float, give
     row[m + 2] = second
     row[m + 3] = miss
     row[m + 4] = given
-    row[m + 5] = running[2]
+    row[m + THEN] = running[2]
+    for i in range(2):
+        row[m + THEN + 1 + i] = memory.offsets[i]
+    recent = memory.level[len(work.outputs) :, 3:]
+    for i in range(len(recent)):
+        for j in range(2):
+            row[m + THEN + 3 + 2 * i + j] = recent[i, j]
     memory.place[0] = max(memory.place[0], at + 1)
     memory.place[1] = (at + 1) % kept

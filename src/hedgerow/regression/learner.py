@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,6 @@ WITHIN = "within sources"
 FADING = 3  # outputs, the first, that have a regression in which labels fade too
 MIXTURES = 3  # ML-Poly, exponential weights, the stack
 TARGET_ROWS = 1000
-GIVEN = -2  # the column of a kept row with the label as it was given
 PENDING = evidence.EVERY  # rows that are folded at once, when drift is looked for
 
 
@@ -298,7 +297,7 @@ class RegressionLearner(Learner):
             "weights": heads,
             "Pz": D,
         }
-        return Work(known=np.full(2, -1), **{name: np.empty(size) for name, size in sizes.items()})
+        return Work(known=np.full(3, -1), **{name: np.empty(size) for name, size in sizes.items()})
 
     @property
     def expert_names(self) -> list[str]:
@@ -388,15 +387,11 @@ class RegressionLearner(Learner):
         """How many labels were learned so far."""
         return int(self.state["counts"][0])
 
-    def checked(self, classes: int, features: int) -> Self:
-        """As of every learner; rows of a series have its lags behind their features."""
-        return super().checked(classes, features + len(self.plan.lags))
-
     @property
     def series(self) -> Array:
         """The labels of the kept rows, the oldest first."""
         kept, oldest, _ = self.state["place"].tolist()
-        given = self.state["rows"][:kept, GIVEN]
+        given = self.state["rows"][:kept, len(self.constants["mean"]) + 4]
         return np.roll(given, -oldest) if kept == self.plan.kept else given
 
     @property
