@@ -130,7 +130,8 @@ def ahead(
         for one in who.split(";"):
             for horizon in (1, SERIES[name]):
                 setting = {"series": name, "who": one, "ahead": horizon}
-                yield Row(setting, child(cell, name, one, horizon, rows))
+                asked = name, one, horizon, rows
+                yield Row(setting, cell(*asked) if "value" in one else child(cell, *asked))
 
 
 def ahead_page(lines: list[Line]) -> Iterator[str]:
