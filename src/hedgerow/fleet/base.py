@@ -285,9 +285,10 @@ class Base:
                 "a fleet starts from a fitted OnlineTransferClassifier or OnlineTransferRegressor, not from "
                 f"{type(clf).__name__}"
             )
-        if getattr(clf, "ahead", None) is not None:
+        ahead = getattr(clf, "ahead", None)
+        if ahead is not None:
             raise InputError(
-                f"ahead={clf.ahead}: keys of a fleet keep no series; use a live model for each, or ahead=None"
+                f"ahead={ahead}: keys of a fleet keep no series; use a live model for each, or ahead=None"
             )
         if clf.seen_:
             raise InputError(
