@@ -273,15 +273,15 @@ class NaiveRegressor:
 
     def order(self, g: Array, known: float, scaled: float) -> tuple[list[float], int, Array]:
         """Of the row whose label is known: label, the one before, moving average, trees and kernel; how many kept rows
-        were there then, and what all that forgets was."""
-        rows = self.kept()[:, -14:]
+        were there then, and the running means."""
+        rows = self.kept()[:, -8:]
         same = np.flatnonzero(rows[:, 4] == known)
         if len(same):
             y, trees, kernel, _, _, average = rows[same[-1], :6]
             then = [y, rows[max(same[-1] - 1, 0), 0], average, y - trees, y - kernel]
             return then, int(same[-1]) + 1, rows[same[-1], 5:]
         value = 0.0 if np.isnan(known) else float(np.clip(scaled, *self.s["range"]))
-        return [value, value, value, g[1], g[0]], 0, np.zeros(9)
+        return [value, value, value, g[1], g[0]], 0, np.zeros(3)
 
     def step(
         self, x: Array, y: float, weight: float = 1.0, known: float | None = None
@@ -299,7 +299,7 @@ class NaiveRegressor:
         if known is None:
             known = s["known"][0] if s["known"][1] else np.nan
         then, there, fast = self.order(g, known, (known - c) / sd)
-        Z.append(np.concatenate([Z[0], g[[1, 0]], then]))
+        Z.append(np.concatenate([[1.0], g[[1, 0]], then]))
         last, _, _, trees_then, kernel_then = then
         M, P = ([s[f"{name}.{which}"] for name in ("linear", "kernel", "order")] for which in "MP")
         spaces = [z @ m for m, z in zip(M, Z, strict=True)]
@@ -308,13 +308,10 @@ class NaiveRegressor:
         two = g[[1, 0]]
         G = len(g)
         g = np.append(g, g[: len(s["level"]) - G])
-        slow = g + s["level"][:, 3] + s["level"][:, 4] * g  # by all labels so far
-        levels = slow.copy()
-        recent = len(g) - G
-        levels[G:] = g[G:] + fast[3 : 3 + 2 * recent : 2] + fast[4 : 4 + 2 * recent : 2] * g[G:]
+        levels = g + s["level"][:, 3] + s["level"][:, 4] * g
         n, total, average, squares = s["running"]
         kept = int(s["place"][0])
-        rows, kept_y = self.kept()[:there, :-14], self.kept()[:there, -14:]
+        rows, kept_y = self.kept()[:there, :-8], self.kept()[:there, -8:]
         distance = ((rows - Z[1][1 : 1 + len(x)]) ** 2).sum(axis=1)
         w = np.exp(-distance / (k.NARROW / 5 * width))
         raw = np.concatenate(
@@ -370,7 +367,7 @@ class NaiveRegressor:
         _least_squares(s["stack.P"], s["stack.M"], f - base, np.array([learned - stacked]), noise)
         for p, m, z, fit in zip(P, M, Z, spaces, strict=True):
             _least_squares(p, m, z, y - fit, noise)
-        for i, (level, value, before) in enumerate(zip(s["level"], g, slow, strict=True)):
+        for i, (level, value, before) in enumerate(zip(s["level"], g, levels, strict=True)):
             p = np.array([[level[0], level[1]], [level[1], level[2]]])
             a = level[3:, None].copy()
             keep = 1.0 if i < G else k.FADED
@@ -385,9 +382,7 @@ class NaiveRegressor:
             squares + y * y,
         )
         s["offsets"] += max(0.05, 1 / (n + 3)) * (y - two - s["offsets"])
-        weights = np.zeros(6)
-        weights[: 2 * recent] = s["level"][G:, 3:].ravel()
-        forgets = [s["running"][2], *s["offsets"], *weights]
+        forgets = [s["running"][2], *s["offsets"]]
         row = [*Z[1][1 : 1 + len(x)], y, *(y - two), miss, given, *forgets]
         s["rows"][int(s["place"][1])] = row
         s["known"][:] = given, 1.0

@@ -75,7 +75,7 @@ class OnlineTransferRegressor(RegressorMixin, OnlineTransferEstimator):
 
     The prediction is a mixture of experts: regressions that learn from every label; corrections of the level and scale
     of the sources' trees, which is what most transfer of numbers needs; rows nearby; the target's moving average; the
-    last known number, and a regression on it, the one before it and the row (`known=` for labels that are late). The
+    last known number, and a regression on it and the one before it (`known=` for labels that are late). The
     experts stay within the range of y so far; by as much as a linear model leaves it, all of them do. One label widens
     that range by three of its lengths at the most, so that an outlier does little harm. For any sequence, with
     :math:`f_{t,h}` what expert h of H predicts so, :math:`W` the length of that range with its margins, :math:`o` what

@@ -21,7 +21,7 @@ def room(H: int, low: float, high: float) -> tuple[kernel.Targets, kernel.Memory
     sizes = {"mix": (3, H), "last": (2, 3), "loss": 3 + H, "running": 4}
     arrays = {name: np.zeros(sizes.get(name, 1)) for name in kernel.Memory._fields}
     whole = {name: np.zeros(3, np.int64) for name in ("counts", "covered", "place")}
-    square = {"level": np.zeros((1, 5)), "rows": np.zeros((1, 15)), "G": np.zeros(3 + H)}
+    square = {"level": np.zeros((1, 5)), "rows": np.zeros((1, 9)), "G": np.zeros(3 + H)}
     memory = kernel.Memory(**arrays | whole | square | {"range": np.array([low, high])})
     one = np.zeros((1, 1))
     stack = np.random.default_rng(H).normal(size=(H, 1))  # whatever it has learned

@@ -47,8 +47,8 @@ LEAST = 1e-9  # a mean miss is never smaller: the sources have a deviation of on
 PRIOR_REGRET = 1e-4  # of ML-Poly's members before any label, in squared lengths of the range: see docs/theory.md
 MIXTURES = 3  # ML-Poly, exponential weights, the stack
 STACK = 3  # the last of the regressions
-ORDERED = 7  # columns that the third has behind those of the first: see `_order`
-OF_A_ROW = 14  # numbers kept with a row, from THEN on what its label left of all that forgets
+ORDERED = 8  # columns of the third: see `_order`
+OF_A_ROW = 8  # numbers kept with a row, from THEN on the running means that its label left
 THEN = 5
 NOW = np.inf  # in the place of the newest label that was known: the newest that is known now
 
@@ -117,7 +117,7 @@ class Memory(NamedTuple):
     rows: Annotated[
         Array,
         Spec(("kept", "columns")),
-        "newest rows, y, two residuals, miss, the label as it was given; then moving average, offsets, recent weights",
+        "newest rows, y, two residuals, miss, the label as it was given; then moving average, offsets",
     ]
     G: Annotated[Array, Spec(("places", "D")), "pending rows, regression after regression"]
     E: Annotated[Array, Spec(("places", "Q")), "and what they missed"]
@@ -276,19 +276,18 @@ def _map(fixed: Fixed, x: Array, work: Work) -> None:
 
 @compiled
 def _order(targets: Targets, memory: Memory, newest: float, scaled: float, work: Work) -> None:
-    """The row as the regression of the order has it: linear columns, then trees and kernel, then of the row whose label
-    was the newest: label, the label before it, moving average, trees and kernel.
+    """The row as the regression of the order has it: 1, trees and kernel, then of the row whose label was the newest:
+    label, the label before it, moving average, trees and kernel.
 
     A label that is no longer among the kept rows stands for all of them, and where there is none the sources' mean.
     """
     m = memory.rows.shape[1] - OF_A_ROW
     z = work.Z[targets.d[2] : targets.d[3]]
-    for j in range(m + 1):
-        z[j] = work.Z[j]
+    z[0] = 1.0
     value = min(max(scaled, memory.range[0]), memory.range[1]) if scaled == scaled else 0.0
     for j in range(2):
-        z[m + 1 + j] = z[m + 6 + j] = work.outputs[1 - j]
-    for j in range(m + 3, m + 6):
+        z[1 + j] = z[6 + j] = work.outputs[1 - j]
+    for j in range(3, 6):
         z[j] = value
     count = memory.place[0]
     oldest = memory.place[1] if count == targets.kept else 0
@@ -297,11 +296,11 @@ def _order(targets: Targets, memory: Memory, newest: float, scaled: float, work:
         at = (oldest + count - 1 - i) % count
         row = memory.rows[at, m:]
         if row[4] == newest:
-            z[m + 3] = row[0]
-            z[m + 4] = memory.rows[at if at == oldest else (at - 1) % count, m]
-            z[m + 5] = row[THEN]
-            z[m + 6] = row[0] - row[1]
-            z[m + 7] = row[0] - row[2]
+            z[3] = row[0]
+            z[4] = memory.rows[at if at == oldest else (at - 1) % count, m]
+            z[5] = row[THEN]
+            z[6] = row[0] - row[1]
+            z[7] = row[0] - row[2]
             work.known[2] = at
             return
 
@@ -325,7 +324,7 @@ def _fit(targets: Targets, memory: Memory, work: Work, s: int) -> None:
 def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
     """What every head predicts, in the order of `RegressionPlan.heads`; and the votes of the kept rows.
 
-    What forgets, and the votes, are as they were when the label that was known was the newest: by labels that came in
+    Running means and votes are as they were when the label that was known was the newest: by labels that came in
     between a late one would be judged too well.
     """
     f = work.raw
@@ -345,15 +344,9 @@ def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
     newer = (memory.place[1] - 1 - at) % count if at >= 0 else count
     for i in range(len(memory.level)):
         value = outputs[i % len(outputs)]
-        offset = memory.level[i, 3]
-        scale = memory.level[i, 4]
-        recent = i - len(outputs)
-        if recent >= 0:
-            offset = memory.rows[at, m + THEN + 3 + 2 * recent] if at >= 0 else 0.0
-            scale = memory.rows[at, m + THEN + 4 + 2 * recent] if at >= 0 else 0.0
-        f[h] = value + offset + scale * value
+        f[h] = value + memory.level[i, 3] + memory.level[i, 4] * value
         h += 1
-    order = work.Z[targets.d[2] + m + 1 : targets.d[3]]
+    order = work.Z[targets.d[2] : targets.d[3]]
     x = work.Z[m + 2 : 2 * m + 2]
     total = 0.0
     sum_y = 0.0
@@ -376,9 +369,9 @@ def _heads(targets: Targets, width: float, memory: Memory, work: Work) -> None:
     f[h + 3] = source + sum_source / (total + 0.5)
     f[h + 4] = (sum_y + 0.3 * mean) / (total + 0.3)
     f[h + 5] = memory.rows[at, m + THEN] if at >= 0 else 0.0
-    f[h + 6] = order[2]
-    f[h + 7] = first + order[2] - order[5]
-    f[h + 8] = source + order[2] - order[6]
+    f[h + 6] = order[3]
+    f[h + 7] = first + order[3] - order[6]
+    f[h + 8] = source + order[3] - order[7]
 
 
 @compiled
@@ -579,9 +572,5 @@ def _remember(memory: Memory, work: Work, kept: int, y: float, miss: float, give
     row[m + THEN] = running[2]
     for i in range(2):
         row[m + THEN + 1 + i] = memory.offsets[i]
-    recent = memory.level[len(work.outputs) :, 3:]
-    for i in range(len(recent)):
-        for j in range(2):
-            row[m + THEN + 3 + 2 * i + j] = recent[i, j]
     memory.place[0] = max(memory.place[0], at + 1)
     memory.place[1] = (at + 1) % kept

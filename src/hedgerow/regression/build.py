@@ -125,7 +125,7 @@ def build(
     kernel = kernel_map(Z, constants["landmarks"], width, constants["A"])
     heads = len(plan.heads)
     priors = {"stack": (np.zeros((heads, 1)), np.eye(heads) / STACK)}
-    priors[ORDER] = order(linear.shape[1])
+    priors[ORDER] = order()
     for name, rows, start in zip(SPACES, (linear, kernel), PRIORS, strict=True):
         priors[name] = regression(rows, y, sources, own, start)
     for name, (M, P) in priors.items():
@@ -280,13 +280,13 @@ def regression(
     return np.stack([*heads, np.zeros(D), np.zeros(D)], axis=1), (P + P.T) / 2
 
 
-def order(d: int) -> tuple[Array, Array]:
-    """The prior of the regression of the order, whose first columns are the linear ones; no source teaches it."""
+def order() -> tuple[Array, Array]:
+    """The prior of the regression of the order; no source teaches it."""
     from hedgerow.kernels.regression import ORDERED
 
-    variances = np.full(d + ORDERED, ORDER_PRIOR)
+    variances = np.full(ORDERED, ORDER_PRIOR)
     variances[0] = 1.0
-    return np.zeros((d + ORDERED, 1)), np.diag(variances)
+    return np.zeros((ORDERED, 1)), np.diag(variances)
 
 
 def _initial(plan: RegressionPlan, y: Array, levels: Array, m: int, D: int) -> State:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LARGEST_Y = 1e100  # of a label, and of its deviations from the mean: squares of sums of it must stay numbers
 LOSSES = 3  # prediction, first range, labels outside of the range; then those of the heads
 SPACES = ("linear", "kernel")
-ORDER = "order"  # the regression of linear columns and of what was known of the last row
+ORDER = "order"  # the regression of what was known of the last row
 OUTPUTS = ("trees", "kernel")  # the frozen outputs that residuals are taken of
 WITHIN = "within sources"
 FADING = 3  # outputs, the first, that have a regression in which labels fade too
@@ -137,7 +137,7 @@ def _problems(
     from hedgerow.kernels.regression import OF_A_ROW, ORDERED
 
     m = sizes["m"]
-    dims = [m + 1, m + 1 + sizes["r"], m + 1 + ORDERED, len(plan.heads)]
+    dims = [m + 1, m + 1 + sizes["r"], ORDERED, len(plan.heads)]
     for i, (name, d) in enumerate(zip(plan.regressions, dims, strict=True)):
         own = under(f"{name}.", arrays)
         if {"P", "M"} - own.keys() and {"prior.P", "prior.M"} - own.keys():

@@ -125,7 +125,8 @@ def test_what_a_killed_process_has_learned_is_there(tmp_path):
     with Fleet.open(tmp_path / "f") as fleet:
         assert fleet.mark == 60
         for key in set(keys.tolist()):
-            own = clone(reg).fit_domains(sources).partial_fit(X[keys == key], y[keys == key])
+            own = clone(reg).fit_domains(sources)
+            own.predict_then_learn(X[keys == key], y[keys == key])
             assert fleet[key].seen_ == own.seen_
             close(fleet[key].predict(X), own.predict(X))
             close(fleet[key].predict_interval(X), own.predict_interval(X))
@@ -193,7 +194,8 @@ def test_a_key_is_a_regressor():
     known = ~np.isnan(y)
     with Fleet(sources, OnlineTransferRegressor()) as fleet:
         key = fleet["a"].partial_fit(X[:50], y[:50])
-        own = OnlineTransferRegressor().fit_domains(sources).partial_fit(X[:50], y[:50])
+        own = OnlineTransferRegressor().fit_domains(sources)
+        own.predict_then_learn(X[:50], y[:50])
         assert is_regressor(key)
         assert key.score(X[known], y[known]) == pytest.approx(own.score(X[known], y[known]))
         assert key.predict_one(X[0]) == pytest.approx(own.predict_one(X[0]))
