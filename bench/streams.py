@@ -297,29 +297,3 @@ def _shown(figures: dict[str, Any] | None) -> str:
         return ""
     text = f"{figures['mistakes %']:.2f}"
     return text if figures["finished"] else f"({text} of {figures['rows']:,})"
-
-
-# -- a picture --------------------------------------------------------------------------------------------------------
-
-
-def picture(path: str, rows: int = 6000, limit: float = 600.0) -> None:
-    """Mistakes along elec2, of which the newest 500 rows count most: ours, the last label, refitted boosting."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    warnings.simplefilter("ignore")
-    task = task_of("elec2")
-    task = task._replace(stream=task.stream[:rows], labels=task.labels[:rows])
-    figure, ax = plt.subplots(figsize=(9, 4), layout="constrained")
-    for who in ("hedgerow", RULES[0], "sklearn boosting, refitted"):
-        wrong = pd.Series(wrong_of(who, task, 0, limit)[0], dtype=float)
-        ax.plot(100 * wrong.ewm(halflife=500).mean(), label=f"{who}: {100 * wrong.mean():.1f} %")
-    ax.set(xlabel="half hours", ylabel="mistakes %", ylim=(0, None), xlim=(0, rows))
-    ax.legend(title="of all rows")
-    figure.savefig(path, dpi=100)
-
-
-if __name__ == "__main__":
-    picture(sys.argv[1])
