@@ -408,7 +408,7 @@ def test_clones_and_searches_of_scikit_learn():
     X, y, domain, S, t = task(rows=60)
     reg = clone(OnlineTransferRegressor(coverage=(0.9, 0.5), random_state=3))
     assert reg.get_params() == {
-        "coverage": (0.9, 0.5), "table": None, "random_state": 3,
+        "ahead": None, "coverage": (0.9, 0.5), "table": None, "random_state": 3,
     }  # fmt: skip
     search = GridSearchCV(OnlineTransferRegressor(), {"random_state": [0, 1]}, cv=2).fit(
         X, X.sum(axis=1)

@@ -31,7 +31,7 @@ from hedgerow.ridge.trees import (
     tree_columns,
 )
 
-LANDMARKS = 200
+LANDMARKS = 188  # with them a key of numbers is no larger than one of classes
 MOST_ROWS = 50_000  # of all sources together that are looked at
 MOST_OWN = 5  # sources that have heads and trees of their own: the largest
 TRUST = 0.3  # of a source's row in a prior covariance
