@@ -15,7 +15,7 @@ from bench.tables import TASKS as TABLES
 from bench.tasks import prepare
 from hedgerow import Domain, OnlineTransferClassifier
 
-OFFICE = ("Amazon", "Caltech", "DSLR", "Webcam")
+OFFICE = ("amazon", "caltech", "dslr", "webcam")
 NOTHING, MODELS, ROWS, BOTH = (
     "nothing",
     "a model a source",

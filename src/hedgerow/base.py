@@ -476,7 +476,12 @@ class OnlineTransferEstimator(BaseEstimator):
     def name_features(self, names: Sequence[str]) -> None:
         """Name the features of a model that was fitted on bare rows; rows without names are still taken."""
         with self._fitted:
+            before, _ = self.spans
             self._inputs = replace(self._inputs, names=np.array(names, dtype=object), bare=True)
+            renamed = dict(zip(before, self.spans[0], strict=True))
+            for what in {"bins", "importances"} & self._about.keys():
+                values = {renamed[name]: value for name, value in self._about[what].items()}
+                self._about = {**self._about, what: values}
 
     @property
     def experts_(self) -> Mapping[str, Any] | None:

@@ -70,7 +70,7 @@ STARTS_PROCESSES = {"docs/spark.md", "docs/other-tools.md"}
 
 def test_there_is_something_to_run():
     assert {"README.md", "CONTRIBUTING.md", "docs/streams.md", "docs/live.md"} <= set(WITH_PYTHON)
-    assert len(WITH_COMMANDS) > 5
+    assert {"README.md", "docs/live.md", "docs/start.md", "docs/tables.md"} <= set(WITH_COMMANDS)
 
 
 def quickly(pages: list[str]) -> list[Any]:

@@ -74,7 +74,7 @@ def model(method="oddm", **options):
         (lambda: LossBased(eta=-1), "eta=-1"),
         (lambda: make_head("pa1", -1.0), "C=-1.0"),
         (lambda: make_head("pb", 1.0), "unknown head 'pb'; did you mean 'pa'"),
-        (lambda: register_head("pa", AROW), "there already.*replace=True"),
+        (lambda: register_head("pa", AROW), "already exists.*replace=True"),
         (lambda: reading_of("authors", **{"lambda": 1.0}), "unknown answer of a reading 'lambda'"),
         (
             lambda: reading_of("authors", unseen="shrunk"),

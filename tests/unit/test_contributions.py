@@ -121,3 +121,17 @@ def test_the_column_that_decides_is_the_important_one(estimator):
     y = X[:, 1] if estimator is OnlineTransferRegressor else X[:, 1] > 0
     model = estimator().fit(X, y, sample_domain=np.arange(120) % 2)
     assert max(model.feature_importances_, key=model.feature_importances_.get) == "x1"
+
+
+def test_columns_that_get_names_keep_what_is_known_of_them(tmp_path):
+    """Importances and bins of a model that was fitted on bare rows go by the new names, in its file too."""
+    X, y = np.random.default_rng(0).normal(size=(200, 2)), np.repeat([0, 1], 100)
+    model = OnlineTransferClassifier().fit(X, y, sample_domain=np.arange(200) % 2)
+    model.save(tmp_path / "bare.safetensors")
+    model = OnlineTransferClassifier.load(tmp_path / "bare.safetensors")
+    importances = model.feature_importances_.array
+    model.name_features(["width", "height"])
+    again = OnlineTransferClassifier.from_bytes(model.to_bytes())
+    assert list(again.feature_importances_) == ["width", "height"]
+    np.testing.assert_array_equal(again.feature_importances_.array, importances)
+    assert list(again.kept_["bins"]) == ["width", "height"]

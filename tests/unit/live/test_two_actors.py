@@ -119,7 +119,7 @@ def test_of_two_backups_to_one_place_one_is_refused_and_the_other_whole(
 def test_a_living_folder_is_not_restored_over_and_can_be_restored_from(live, tmp_path):
     live.predict_then_learn(X[:30], Y[:30])
     live.backup(tmp_path / "copy")
-    with pytest.raises(JournalError, match="there already"):
+    with pytest.raises(JournalError, match="already exists"):
         copy(tmp_path / "copy", live.folder)
     copy(live.folder, tmp_path / "other")
     live.predict_then_learn(X[30:60], Y[30:60])
@@ -155,7 +155,7 @@ def test_a_backup_is_restored_to_the_last_bit(tmp_path, live):
     live.predict(X[30], ids="waits")
     copy(live.folder, tmp_path / "copy")
     live.predict_then_learn(X[31:60], Y[31:60])
-    with pytest.raises(JournalError, match="there already"):
+    with pytest.raises(JournalError, match="already exists"):
         copy(live.folder, tmp_path / "copy")
     copy(tmp_path / "copy", tmp_path / "restored")
     with LiveModel.open(tmp_path / "restored") as restored:
@@ -230,7 +230,7 @@ def test_of_two_backups_of_a_fleet_to_one_place_one_is_refused(fleet, tmp_path, 
     once(monkeypatch, FleetStore, "copy", second)
     fleet.backup(tmp_path / "copy")
     assert len(refused) == 1
-    with pytest.raises(JournalError, match="there already"):
+    with pytest.raises(JournalError, match="already exists"):
         copy(tmp_path / "copy", fleet.folder)
     with Fleet.open(tmp_path / "copy") as copied:
         assert copied["a"].seen_ == fleet["a"].seen_ == 2
