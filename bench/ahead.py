@@ -144,4 +144,5 @@ def ahead_page(lines: list[Line]) -> Iterator[str]:
         own = by.get((name, WHO[0], horizon), {})
         numbers = [f"{figures['RMSE']:.3f}" if figures else "" for figures in cells]
         shown.append([name, str(horizon), *numbers, f"{own['coverage']:.3f}" if own else ""])
-    yield from Table("", "", ["", "ahead", *who, "coverage"], shown).markdown().splitlines()
+    yield ""
+    yield from Table("", "", ["series", "ahead", *who, "coverage"], shown).markdown().splitlines()

@@ -47,6 +47,7 @@ BENCHMARKS = {  # name: the module that has the function, and the title of its s
     "ahead": ("ahead", "Numbers some rows ahead"),
     "torture": ("", "Torture"),
 }
+ON_A_PAGE = ("ablation",)  # whose table stands in docs/learner.md
 BY_NAME = (
     "peers",
     "tables",
@@ -81,7 +82,7 @@ def write() -> None:
         f"the commits at which its rows were measured, the machine's load. Machine: {'; '.join(machines)}.",
     ]
     for name, (_, title) in BENCHMARKS.items():
-        if known[name]:
+        if known[name] and name not in ON_A_PAGE:
             text += ["", f"## {title}", "", *section(name, known[name])]
     (ROOT / "bench" / "RESULTS.md").write_text("\n".join(text) + "\n", encoding="utf-8")
 

@@ -404,5 +404,5 @@ def check(quick: bool, rows: int = 1_000_000, columns: int = 50) -> Iterator[Row
     began = time.process_time()
     found = str(examine(sources, target))
     seconds = time.process_time() - began
-    assert "'customer_id' is taken for a number and looks like an entity" in found
+    assert "'customer_id' is read as a number and looks like an entity" in found
     yield Row({"rows": n, "columns": columns}, {"seconds": seconds}, {"seconds": "<= 20"})
